@@ -23,8 +23,8 @@ pub(crate) struct Cli {
 }
 
 const AFTER: &str = "\
-Exit status: 0 success; 1 a key does not exist or is not as expected, or damage was found; 2 an
-error, or something could not be verified.
+Exit status: 0 success; 1 a key does not exist or is not as expected, or damage or something
+unusual was found; 2 an error, or something could not be verified.
 To begin, run `cleave demo`: it shows the database on real data and cleans up after itself.";
 
 #[derive(Subcommand)]
@@ -46,14 +46,19 @@ pub(crate) enum Command {
     Export(cmd::export::Export),
     Keyspaces(cmd::keyspaces::Keyspaces),
     Stats(cmd::stats::StatsArgs),
+    Top(cmd::top::TopArgs),
     Metrics(cmd::metrics::Metrics),
     Space(cmd::space::Space),
     Hot(cmd::hot::Hot),
+    Doctor(cmd::doctor::DoctorArgs),
+    Report(cmd::report::ReportArgs),
     #[command(visible_alias = "scrub")]
     Check(cmd::check::Check),
     Repair(cmd::repair::Repair),
     Compact(cmd::compact::Compact),
     Gc(cmd::gc::Gc),
+    Pause(cmd::pause::PauseArgs),
+    Resume(cmd::pause::ResumeArgs),
     Reorganize(cmd::reorganize::Reorganize),
     RotateKey(cmd::rotate_key::RotateKey),
     Checkpoint(cmd::checkpoint::Checkpoint),

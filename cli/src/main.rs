@@ -6,9 +6,12 @@
 
 mod args;
 mod cmd;
+mod doctor;
 mod export;
 mod format;
+mod http;
 mod import;
+mod live;
 mod open;
 mod outcome;
 mod output;
@@ -16,8 +19,10 @@ mod picture;
 mod place;
 mod progress;
 mod random;
+mod report;
 mod text;
 mod time;
+mod top;
 
 use args::Cli;
 use clap::Parser;

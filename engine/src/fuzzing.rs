@@ -13,6 +13,7 @@ use crate::base::seal::EncryptionKey;
 use crate::db::Db;
 use crate::db::backup::point::{PointDescription, StoredFile, StoredKind};
 use crate::db::changes::ChangesOptions;
+use crate::db::control::request::{self, ControlRequest};
 use crate::db::ingest::{SortedFileOptions, SortedFileWriter, read_sorted_file};
 use crate::db::inspect::inspect_with;
 use crate::db::options::{Options, WriteOptions};
@@ -57,6 +58,7 @@ pub const TARGETS: [(&str, fn(&[u8])); 20] = [
     ("directory", directory),
     ("sorted_file", sorted_file),
     ("backup_point", backup_point),
+    ("control_request", control_request),
 ];
 
 const DIR: &str = "db";
@@ -98,8 +100,19 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let text = KeyspaceOptions::default().to_text();
     seeds.push(("keyspace_settings", text.into_bytes()));
     seeds.push(("options", GcOptions::default().to_text().into_bytes()));
+    seeds.push(("control_request", b"cleave/1 checkpoint /a%20b".to_vec()));
     seeds.push(("directory", vec![0, 1, 0, 9, 3, 0, 40, 1]));
     seeds
+}
+
+/// Whatever is asked at the control socket, a refusal is a short sentence without control
+/// characters, and what is accepted has an absolute path.
+fn control_request(data: &[u8]) {
+    match request::parse(data) {
+        Ok(ControlRequest::Checkpoint(path)) => assert!(path.is_absolute()),
+        Ok(_) => {}
+        Err(reason) => assert!(reason.len() < 200 && !reason.contains(char::is_control)),
+    }
 }
 
 fn keys_seed() -> Vec<u8> {

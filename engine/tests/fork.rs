@@ -11,6 +11,8 @@ use cleavedb::{
     ReadOptions, WriteBatch,
 };
 use std::cmp::Ordering;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -50,6 +52,15 @@ fn in_child<T>(given: T, body: impl FnOnce(T)) -> T {
 
 fn open(dir: &Path) -> Db {
     Db::builder(dir).open().unwrap()
+}
+
+/// Returns what the database answers at its control socket.
+fn asked(dir: &Path) -> String {
+    let mut stream = UnixStream::connect(dir.join("CONTROL")).unwrap();
+    stream.write_all(b"cleave/1 jobs\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 /// Checks that a call was refused because of the fork.
@@ -161,7 +172,8 @@ fn a_child_is_refused_and_leaves_its_parent_alone() {
             drop((db, keyspace, snapshot, cursor, range, batch, changes, clone, again));
         });
         let (db, keyspace, snapshot, mut cursor, mut range, batch, mut changes) = given;
-        // The parent's is as it was: the lock is held, and every handle goes on.
+        // The parent's is as it was: the lock is held, its socket answers, every handle goes on.
+        assert!(asked(dir.path()).starts_with("cleave/1 ok json "));
         let error = Db::builder(dir.path()).open().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Locked);
         cursor.next().unwrap();

@@ -141,6 +141,14 @@ extern "C" fn cleavedb_options_set_update_table_bytes(options: Handle<DbOptions>
     });
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_control_socket(options: Handle<DbOptions>, v: u8) {
+    set(options, |settings| {
+        settings.options.control_socket = v != 0;
+        Ok(())
+    });
+}
+
 /// Adds a key of 32 bytes: the current one first, then former ones.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_options_add_encryption_key(

@@ -1,17 +1,19 @@
 //! `cleave hot`: shows which tables hold entries that newer ones supersede.
 
+use crate::live::{self, LiveStore};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use crate::text::{human_bytes, human_count};
 use clap::Args;
-use cleavedb::ScoredTable;
+use cleavedb::{Result, ScoredTable};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// List the tables with the greatest share of stale entries: those that newer entries supersede
 ///
-/// It reads all keys and changes nothing. Compaction drops stale entries in time, and with them
+/// It reads all keys and changes nothing; if a process has the database open for writing, that one
+/// does it. Compaction drops stale entries in time, and with them
 /// what keeps their values; `cleave compact` drops all of them now. docs/tuning.md says when an
 /// update table and early compaction do that sooner.
 #[derive(Args)]
@@ -33,10 +35,9 @@ pub(crate) struct Hot {
 }
 
 pub(crate) fn run(args: &Hot) -> Outcome {
-    let db = open::to_walk(&args.dir)?;
-    let mut tables = match &args.keyspace {
-        Some(name) => open::known_keyspace(&db, name)?.count_stale_entries()?,
-        None => db.count_stale_entries()?,
+    let mut tables = match LiveStore::announced(&args.dir) {
+        Some(live) => of_process(&live, args.keyspace.as_deref())?,
+        None => of_own_opening(args)?,
     };
     let sum = Sum::of(&tables);
     tables.truncate(args.top);
@@ -50,6 +51,62 @@ pub(crate) fn run(args: &Hot) -> Outcome {
     Ok(Status::Done)
 }
 
+/// A table with what is known of its entries.
+struct StaleTable {
+    id: u64,
+    keyspace: String,
+    level: u64,
+    entries: u64,
+    bytes: u64,
+    newest_entries: u64,
+    stale_entries: u64,
+    stale_bytes: u64,
+}
+
+impl From<ScoredTable> for StaleTable {
+    fn from(table: ScoredTable) -> Self {
+        StaleTable {
+            id: table.id,
+            keyspace: table.keyspace,
+            level: table.level as u64,
+            entries: table.entries,
+            bytes: table.bytes,
+            newest_entries: table.score.newest_entries,
+            stale_entries: table.score.stale_entries,
+            stale_bytes: table.score.stale_bytes,
+        }
+    }
+}
+
+fn of_own_opening(args: &Hot) -> Result<Vec<StaleTable>> {
+    let db = open::to_walk(&args.dir)?;
+    let tables = match &args.keyspace {
+        Some(name) => open::known_keyspace(&db, name)?.count_stale_entries()?,
+        None => db.count_stale_entries()?,
+    };
+    Ok(tables.into_iter().map(StaleTable::from).collect())
+}
+
+/// Returns the tables of the database that another process has open, of one keyspace or of all.
+fn of_process(store: &LiveStore, keyspace: Option<&str>) -> Result<Vec<StaleTable>> {
+    let name = keyspace.map(|name| live::argument(name.as_bytes())).unwrap_or_default();
+    let told = store.have_told(&format!("hot {name}"))?;
+    let table = |told: &Value| {
+        let number = |field: &str| told[field].as_u64().unwrap_or_default();
+        StaleTable {
+            id: number("id"),
+            keyspace: told["keyspace"].as_str().unwrap_or_default().to_owned(),
+            level: number("level"),
+            entries: number("entries"),
+            bytes: number("bytes"),
+            newest_entries: number("newest_entries"),
+            stale_entries: number("stale_entries"),
+            stale_bytes: number("stale_bytes"),
+        }
+    };
+    Ok(told.as_array().into_iter().flatten().map(table).collect())
+}
+
 /// The sum of what is known of several tables.
 #[derive(Default)]
 struct Sum {
@@ -60,13 +117,13 @@ struct Sum {
 }
 
 impl Sum {
-    fn of(tables: &[ScoredTable]) -> Sum {
+    fn of(tables: &[StaleTable]) -> Sum {
         let mut sum = Sum::default();
         for table in tables {
             sum.tables += 1;
             sum.entries += table.entries;
-            sum.stale_entries += table.score.stale_entries;
-            sum.stale_bytes += table.score.stale_bytes;
+            sum.stale_entries += table.stale_entries;
+            sum.stale_bytes += table.stale_bytes;
         }
         sum
     }
@@ -77,7 +134,7 @@ fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-fn to_text(tables: &[ScoredTable], sum: &Sum) -> String {
+fn to_text(tables: &[StaleTable], sum: &Sum) -> String {
     let name_width = tables.iter().map(|table| table.keyspace.chars().count()).max();
     let width = name_width.unwrap_or_default().max("keyspace".len());
     let mut text = String::new();
@@ -88,16 +145,15 @@ fn to_text(tables: &[ScoredTable], sum: &Sum) -> String {
         );
     }
     for table in tables {
-        let score = &table.score;
         text += &format!(
             "{:width$}  {:>5}  {:>8}  {:>13}  {:>13}  {:>4.0}%  {:>11}\n",
             table.keyspace,
             format!("L{}", table.level),
             table.id,
             human_count(table.entries),
-            human_count(score.stale_entries),
-            percent(score.stale_entries, table.entries),
-            human_bytes(score.stale_bytes)
+            human_count(table.stale_entries),
+            percent(table.stale_entries, table.entries),
+            human_bytes(table.stale_bytes)
         );
     }
     text += &format!(
@@ -112,17 +168,17 @@ fn to_text(tables: &[ScoredTable], sum: &Sum) -> String {
 }
 
 /// Returns the JSON that `docs/json.md` describes.
-fn to_json(tables: &[ScoredTable], sum: &Sum) -> Value {
-    let table = |table: &ScoredTable| {
+fn to_json(tables: &[StaleTable], sum: &Sum) -> Value {
+    let table = |table: &StaleTable| {
         json!({
             "id": table.id,
             "keyspace": table.keyspace,
             "level": table.level,
             "entries": table.entries,
             "bytes": table.bytes,
-            "newest_entries": table.score.newest_entries,
-            "stale_entries": table.score.stale_entries,
-            "stale_bytes": table.score.stale_bytes,
+            "newest_entries": table.newest_entries,
+            "stale_entries": table.stale_entries,
+            "stale_bytes": table.stale_bytes,
         })
     };
     json!({

@@ -12,6 +12,7 @@ pub(crate) mod completions;
 pub(crate) mod count;
 pub(crate) mod del;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod dump;
 pub(crate) mod export;
 pub(crate) mod gc;
@@ -25,9 +26,11 @@ pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod metrics;
+pub(crate) mod pause;
 pub(crate) mod put;
 pub(crate) mod reorganize;
 pub(crate) mod repair;
+pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod rotate_key;
 pub(crate) mod scan;
@@ -36,6 +39,7 @@ pub(crate) mod sort;
 mod sorting;
 pub(crate) mod space;
 pub(crate) mod stats;
+pub(crate) mod top;
 pub(crate) mod ttl;
 
 use crate::args::Command;
@@ -61,13 +65,18 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Export(args) => export::run(&args),
         Command::Keyspaces(args) => keyspaces::run(&args),
         Command::Stats(args) => stats::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Metrics(args) => metrics::run(&args),
         Command::Space(args) => space::run(&args),
         Command::Hot(args) => hot::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Gc(args) => gc::run(&args),
+        Command::Pause(args) => pause::pause(&args),
+        Command::Resume(args) => pause::resume(&args),
         Command::Reorganize(args) => reorganize::run(&args),
         Command::RotateKey(args) => rotate_key::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),

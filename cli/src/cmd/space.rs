@@ -1,17 +1,18 @@
 //! `cleave space`: shows where every block of a database is, what it holds, and why it stays.
 
+use crate::live::{LiveStore, pictured};
 use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
 use crate::picture::{Caption, svg, terminal};
 use clap::Args;
-use cleavedb::Error;
+use cleavedb::{Error, Result, SpaceReport};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Report what takes space: live data, garbage, pinned versions, holes; by keyspace and segment
 ///
-/// It reads all keys and changes nothing. docs/space.md explains the numbers, and what to do about
+/// It reads all keys and changes nothing; if a process has the database open for writing, that one
+/// does it. docs/space.md explains the numbers, and what to do about
 /// each.
 #[derive(Args)]
 pub(crate) struct Space {
@@ -32,11 +33,19 @@ pub(crate) struct Space {
 }
 
 pub(crate) fn run(args: &Space) -> Outcome {
-    let report = open::to_walk(&args.dir)?.space()?;
+    let live = LiveStore::announced(&args.dir);
+    let is_drawn = args.map || args.svg.is_some();
+    if let (Some(live), false) = (&live, is_drawn) {
+        let mut out = Output::new();
+        let report = live.have_done(if args.json { "space" } else { "space-text" })?;
+        out.line(report.trim_end())?;
+        out.finish()?;
+        return Ok(Status::Done);
+    }
+    let (report, json) = reported(&args.dir, live)?;
     // The whole path, so that the picture still says whose it is when it lies elsewhere.
     let path = args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone());
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let caption = Caption { path: path.display().to_string(), at: since_1970 };
+    let caption = Caption::now(path.display().to_string());
     let mut out = Output::new();
     if let Some(file) = &args.svg {
         let picture = svg::draw(&report, &caption);
@@ -49,7 +58,7 @@ pub(crate) fn run(args: &Space) -> Outcome {
         written.map_err(|error| Stop::Error(Error::io("write the picture", file, error)))?;
     }
     match args {
-        Space { json: true, .. } => out.line(report.to_json())?,
+        Space { json: true, .. } => out.line(json)?,
         Space { map: true, .. } => {
             let colours = Output::is_terminal() && terminal::may_colour();
             let picture = terminal::draw(&report, &caption, terminal::width(), colours);
@@ -60,4 +69,16 @@ pub(crate) fn run(args: &Space) -> Outcome {
     }
     out.finish()?;
     Ok(Status::Done)
+}
+
+/// Returns the report of the process that has the database open, as far as pictures show it, or of
+/// an opening of our own; and the whole of it as JSON.
+fn reported(dir: &Path, live: Option<LiveStore>) -> Result<(SpaceReport, String)> {
+    let Some(live) = live else {
+        let report = open::to_walk(dir)?.space()?;
+        let json = report.to_json();
+        return Ok((report, json));
+    };
+    let told = live.have_told("space")?;
+    Ok((pictured::report(&told), told.to_string()))
 }

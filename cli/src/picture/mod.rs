@@ -7,13 +7,13 @@ mod rows;
 pub(crate) mod svg;
 pub(crate) mod terminal;
 #[cfg(test)]
-mod tests_report;
+pub(crate) mod tests_report;
 
 use crate::text::{counted, human_bytes};
 use crate::time::date;
 use cells::Holds;
 use cleavedb::SpaceReport;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a picture shows besides the report.
 pub(crate) struct Caption {
@@ -24,6 +24,12 @@ pub(crate) struct Caption {
 }
 
 impl Caption {
+    /// Returns the caption of a report that was just made.
+    pub(crate) fn now(path: String) -> Caption {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Caption { path, at }
+    }
+
     /// Returns the first line: whose space it is, and when it was so.
     fn title(&self) -> String {
         format!("Space of {}, {}", self.path, date(self.at))

@@ -237,7 +237,7 @@ fn tooltip(row: &MapRow, first: usize, end: usize) -> String {
 }
 
 /// Escapes text for use between tags and in quotes, and drops characters that XML can't hold.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -53,13 +53,6 @@ fn segments() -> Vec<SegmentSpace> {
     vec![segment(7, 44 << 20, worn), sorted, linked, active, empty]
 }
 
-/// The classes of files have no default: those of a store are taken.
-fn of_an_empty_store() -> Vec<ClassSpace> {
-    let dir = tempfile::tempdir().unwrap();
-    let db = cleavedb::open(dir.path()).unwrap();
-    db.space().unwrap().classes
-}
-
 fn keyspace(name: &str, tables: u64, fresh: u64) -> KeyspaceSpace {
     with(|it: &mut KeyspaceSpace| {
         it.name = name.into();
@@ -73,7 +66,7 @@ pub(super) fn caption(path: &str) -> Caption {
     Caption { path: path.into(), at: Duration::from_secs(1_795_581_645) }
 }
 
-pub(super) fn report() -> SpaceReport {
+pub(crate) fn report() -> SpaceReport {
     with(|it: &mut SpaceReport| {
         it.seqno = 7;
         it.allocated = 256 << 20;
@@ -92,9 +85,9 @@ pub(super) fn report() -> SpaceReport {
             keyspace("naïve names <of> people", 1, 100),
         ];
         it.segments = segments();
-        it.classes = of_an_empty_store();
-        let class = &mut it.classes[0];
-        class.class = FileClass::Relocations;
-        (class.files, class.length, class.allocated) = (2, 1 << 20, 1 << 20);
+        it.classes = vec![with(|class: &mut ClassSpace| {
+            class.class = FileClass::Relocations;
+            (class.files, class.length, class.allocated) = (2, 1 << 20, 1 << 20);
+        })];
     })
 }

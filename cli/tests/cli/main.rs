@@ -3,12 +3,16 @@
 mod bench;
 mod common;
 mod demo;
+#[cfg(target_os = "linux")]
+mod doctor;
 mod documents;
 #[cfg(unix)]
 mod in_use;
 #[cfg(unix)]
 mod interrupted;
 mod kill;
+#[cfg(target_os = "linux")]
+mod live;
 #[cfg(unix)]
 mod moving;
 mod pin_tree;

@@ -40,7 +40,7 @@ impl Background {
         let mut foreground = Foreground::default();
         loop {
             let mode = self.gc_mode(&mut foreground);
-            {
+            let number = {
                 let mut state = self.state.lock();
                 state.is_low = mode == Mode::Low;
                 state.idle_at = (mode == Mode::Idle).then_some(foreground.seqno);
@@ -48,11 +48,13 @@ impl Background {
                     break;
                 }
                 state.jobs += 1;
-            }
+                self.begin_collecting(&mut state)
+            };
             let outcome = self.guarded(|| self.collect_once(mode));
             self.report_failure(&outcome);
             let worked = matches!(outcome, Ok(true));
             let mut state = self.state.lock();
+            state.running.end(number);
             assert!(state.jobs > 0, "a job that ends was counted when it began");
             state.jobs -= 1;
             self.changed.notify_all();
@@ -142,8 +144,9 @@ impl Background {
     /// Runs value GC on the caller's thread until nothing is worth freeing. It drops dead segments
     /// and unlinks files too, because the caller may end the process right after.
     pub fn collect_now(&self) -> Result<MoveReport> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         self.check_running(&state)?;
+        let number = self.begin_collecting(&mut state);
         let running = self.begin_foreground(state);
         let outcome = self.guarded(|| {
             let collected = self.collector.collect();
@@ -151,6 +154,7 @@ impl Background {
             self.purge()?;
             collected
         });
+        self.state.lock().running.end(number);
         drop(running);
         self.committer.stall_controller().notify();
         Ok(outcome?)

@@ -61,10 +61,14 @@ impl Background {
             }
             state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
         };
-        let running = self.begin_foreground(state);
         let work = BackgroundWork::Compact(claimed);
+        let number = self.begin_work(&work, &mut state);
+        let running = self.begin_foreground(state);
         let outcome = self.run_guarded(&work);
-        self.release(work, &mut self.state.lock());
+        let mut state = self.state.lock();
+        state.running.end(number);
+        self.release(work, &mut state);
+        drop(state);
         drop(running);
         self.committer.stall_controller().notify();
         Ok(outcome?)

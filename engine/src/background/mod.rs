@@ -20,6 +20,7 @@ mod jobs;
 mod log_sync;
 mod optional;
 mod pinning;
+mod running;
 mod wait;
 
 use crate::base::error::Error;
@@ -36,6 +37,7 @@ use crate::version::runtime::Runtime;
 pub use choice::CompactionReason;
 use failures::Failures;
 pub use foreground::SpanClaim;
+use running::RunningJobs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +66,8 @@ struct BackgroundState {
     jobs: usize,
     /// Number of running jobs on users' threads.
     foreground_jobs: usize,
+    /// What runs, for people who look.
+    running: RunningJobs,
 }
 
 /// What the background does by itself.
@@ -202,10 +206,12 @@ impl Background {
             };
             let kind = work.kind();
             state.jobs += 1;
+            let number = self.begin_work(&work, &mut state);
             drop(state);
             let outcome = self.run_guarded(&work);
             self.report_failure(&outcome);
             let mut state = self.state.lock();
+            state.running.end(number);
             self.release(work, &mut state);
             assert!(state.jobs > 0, "a job that ends was counted when it began");
             state.jobs -= 1;

@@ -1,5 +1,6 @@
 //! The one error type of the engine: it says what happened, where, and what to do about it.
 
+use super::json::quoted;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -297,6 +298,25 @@ impl Error {
     /// Returns what to do about the error, or `None` if there is no advice.
     pub fn advice(&self) -> Option<&str> {
         self.0.advice.as_deref()
+    }
+
+    /// Returns the error as one JSON object: `kind`, `message`, `file`, `offset` and `advice`, of
+    /// which the last three may be null.
+    ///
+    /// ```
+    /// let error = cleavedb::Error::corruption("a checksum does not match").at(4096);
+    /// assert!(error.to_json().starts_with("{\"kind\":\"Corruption\",\"message\":\"a checksum"));
+    /// ```
+    pub fn to_json(&self) -> String {
+        let text = |text: Option<String>| text.map_or("null".to_owned(), |text| quoted(&text));
+        format!(
+            "{{\"kind\":\"{:?}\",\"message\":{},\"file\":{},\"offset\":{},\"advice\":{}}}",
+            self.kind(),
+            quoted(self.message()),
+            text(self.file().map(|file| file.display().to_string())),
+            self.offset().map_or("null".to_owned(), |offset| offset.to_string()),
+            text(self.advice().map(str::to_owned)),
+        )
     }
 }
 

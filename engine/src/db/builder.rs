@@ -3,6 +3,7 @@
 use crate::base::error::Result;
 use crate::base::key::Comparator;
 use crate::db::Db;
+use crate::db::control::recent::RecentEvents;
 use crate::db::open::Opening;
 use crate::db::options::Options;
 use crate::env::Env;
@@ -296,6 +297,10 @@ impl Builder {
         self.options.read_only |= self.options.follow;
         self.merge_operators.validate()?;
         let env = self.env_to_use();
+        let is_asked = env.sockets.is_some() && self.options.control_socket;
+        let recent = (is_asked && !self.options.read_only)
+            .then(|| Arc::new(RecentEvents::new(env.clock.clone())));
+        let recorder = recent.clone().map(|recent| recent as Arc<dyn EventListener>);
         let filtered = self.compaction_filters.keys().cloned();
         Opening {
             merge_operators: self.merge_operators.with_filtered(filtered),
@@ -306,7 +311,8 @@ impl Builder {
             filter_policy: self.filter_policy,
             compaction_filters: self.compaction_filters,
             keys: self.keys,
-            events: Arc::new(Events::new(self.listener)),
+            events: Arc::new(Events::new(self.listener).recorded_by(recorder)),
+            recent,
             beside_others: self.beside_others,
         }
         .run()

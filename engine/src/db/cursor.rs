@@ -4,13 +4,12 @@ use crate::base::bounds::Bounds;
 use crate::base::error::Result;
 use crate::base::pointer::KeyspaceId;
 use crate::base::value::Value;
-use crate::db::Core;
+use crate::db::holders::CoreHold;
 use crate::db::keyspace::Keyspace;
 use crate::db::read_options::ReadOptions;
 use crate::db::reads::ReadMoment;
 use crate::db::snapshot::Snapshot;
 use crate::db::transaction::tracker::{Move, RangeTracker};
-use crate::env::fork::OfProcess;
 use crate::read::cursor::{CursorSettings, TreeCursor};
 use crate::version::pins::{Pin, PinKind, PinOwner};
 use std::fmt;
@@ -50,7 +49,7 @@ use std::sync::Arc;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 pub struct Cursor {
-    core: OfProcess<Arc<Core>>,
+    core: CoreHold,
     inner: TreeCursor,
     keyspace: KeyspaceId,
     /// Number of steps made; only some of them are timed.
@@ -105,7 +104,7 @@ impl Cursor {
         let version = moment.view.version.number;
         let inner = TreeCursor::new(moment.view, moment.point, core.fetcher.clone(), settings)?;
         Ok(Cursor {
-            core: OfProcess::new(Arc::clone(core)),
+            core: CoreHold::new(Arc::clone(core)),
             inner,
             keyspace: state.id,
             steps: 0,

@@ -1,6 +1,7 @@
 //! Counts who holds a database open, so that a program whose database does not close can find out
 //! why.
 
+use crate::base::error::Result;
 use crate::db::{Core, Db};
 use crate::env::fork::OfProcess;
 use crate::version::pins::PinKind;
@@ -31,27 +32,79 @@ pub struct Holders {
     pub changes: usize,
 }
 
+/// A user's hold on an open database. The last one that goes closes it, on its own thread. So
+/// whoever drops it can open the database anew at once, even if a thread of the engine still has
+/// the core in hand.
+pub(crate) struct CoreHold {
+    core: OfProcess<Arc<Core>>,
+    /// False for holds of the engine's own threads, which do not count.
+    is_users: bool,
+}
+
+impl CoreHold {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        core.holds.fetch_add(1, Ordering::Relaxed);
+        CoreHold { core: OfProcess::new(core), is_users: true }
+    }
+
+    /// Returns the core, or an error in a child of the process that opened the database.
+    pub(crate) fn get(&self) -> Result<&Arc<Core>> {
+        self.core.get()
+    }
+}
+
+impl Clone for CoreHold {
+    fn clone(&self) -> Self {
+        self.holds.fetch_add(usize::from(self.is_users), Ordering::Relaxed);
+        CoreHold { core: self.core.clone(), is_users: self.is_users }
+    }
+}
+
+impl Drop for CoreHold {
+    fn drop(&mut self) {
+        // What other holds did to the core before they went happened before it closes.
+        if self.is_users && self.holds.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Nobody is left to return an error to; what was committed is in the log all the same.
+            let _ = self.close();
+        }
+    }
+}
+
+impl Deref for CoreHold {
+    type Target = Arc<Core>;
+
+    fn deref(&self) -> &Arc<Core> {
+        &self.core
+    }
+}
+
 /// A counted handle of a user on the database.
-pub(crate) struct CoreHandle(OfProcess<Arc<Core>>);
+pub(crate) struct CoreHandle(CoreHold);
 
 impl CoreHandle {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         core.handles.fetch_add(1, Ordering::Relaxed);
-        CoreHandle(OfProcess::new(core))
+        CoreHandle(CoreHold::new(core))
+    }
+
+    /// Returns a handle for a thread of the engine, which does not count and keeps nothing open.
+    pub(super) fn of_engine(core: Arc<Core>) -> Self {
+        CoreHandle(CoreHold { core: OfProcess::new(core), is_users: false })
     }
 }
 
 impl Clone for CoreHandle {
     fn clone(&self) -> Self {
-        self.0.handles.fetch_add(1, Ordering::Relaxed);
+        self.0.handles.fetch_add(usize::from(self.0.is_users), Ordering::Relaxed);
         CoreHandle(self.0.clone())
     }
 }
 
 impl Drop for CoreHandle {
     fn drop(&mut self) {
-        let before = self.0.handles.fetch_sub(1, Ordering::Relaxed);
-        debug_assert!(before > 0, "each handle is counted once");
+        let counted = usize::from(self.0.is_users);
+        let before = self.0.handles.fetch_sub(counted, Ordering::Relaxed);
+        debug_assert!(before >= counted, "each handle is counted once");
     }
 }
 

@@ -9,7 +9,7 @@ use crate::base::pointer::{RelocationId, SegmentId, TableId};
 use crate::base::seal::DatabaseIdentity;
 use crate::cache::{BlockCache, OpenFiles};
 use crate::db::backup::point::PointDescription;
-use crate::env::fs::File;
+use crate::env::fs::{File, NameKind};
 use crate::env::key_provider::KeyProvider;
 use crate::env::{Env, OsSettings};
 use crate::relocation::{RelocationMeta, RelocationTable, TargetUse};
@@ -61,6 +61,24 @@ pub fn inspect_encrypted(path: &Path, keys: &dyn KeyProvider, out: &mut dyn Writ
     inspect_with(&Env::os(&OsSettings::default()), path, Some(keys), out)
 }
 
+/// Prints what has no header: text, and a socket. Returns false if it is something else.
+fn inspect_without_header(env: &Env, path: &Path, out: &mut dyn Write) -> Result<bool> {
+    if matches!(names::parse(path), FileName::Fixed) && path.ends_with(names::OPTIONS) {
+        print_text(env, path, out)?;
+    } else if path.ends_with(names::LOCK) {
+        let what = "lock file; whether anybody holds it now, only the operating system knows\n";
+        print(out, path, format_args!("{what}"))?;
+        print_text(env, path, out)?;
+        print(out, path, format_args!("\n"))?;
+    } else if env.fs.kind(path).doing("look at", path)? == Some(NameKind::Socket) {
+        let what = "socket at which the process that has the database open can be asked\n";
+        print(out, path, format_args!("{what}"))?;
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
 /// Prints a file as [`inspect`] or [`inspect_encrypted`] does, in another environment.
 pub fn inspect_with(
     env: &Env,
@@ -73,14 +91,8 @@ pub fn inspect_with(
             .in_file(path)
             .advise("check the path"));
     }
-    if matches!(names::parse(path), FileName::Fixed) && path.ends_with(names::OPTIONS) {
-        return print_text(env, path, out);
-    }
-    if path.ends_with(names::LOCK) {
-        let what = "lock file; whether anybody holds it now, only the operating system knows\n";
-        print(out, path, format_args!("{what}"))?;
-        print_text(env, path, out)?;
-        return print(out, path, format_args!("\n"));
+    if inspect_without_header(env, path, out)? {
+        return Ok(());
     }
     let file = env.fs.open(path).doing("open", path)?;
     let mut head = [0; HEADER_BYTES];

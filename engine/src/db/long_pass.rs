@@ -3,6 +3,7 @@
 use crate::base::error::{Error, Result};
 use crate::env::Env;
 use crate::env::rate::RateLimit;
+use crate::version::runtime::Runtime;
 use std::fmt;
 use std::sync::Arc;
 
@@ -45,6 +46,8 @@ impl fmt::Debug for PassOptions {
 pub(crate) struct LongPass {
     options: PassOptions,
     limit: Option<RateLimit>,
+    /// The open database that is read; `None` for files that are nobody's.
+    of: Option<Runtime>,
     done_bytes: u64,
     all_bytes: u64,
 }
@@ -54,7 +57,17 @@ impl LongPass {
     pub(crate) fn new(env: &Env, options: &PassOptions, all_bytes: u64) -> Self {
         let limit = |rate| RateLimit::new(env.clock.clone(), env.threads.clone(), rate);
         let limit = options.bytes_per_second.map(limit);
-        LongPass { options: options.clone(), limit, done_bytes: 0, all_bytes }
+        LongPass { options: options.clone(), limit, of: None, done_bytes: 0, all_bytes }
+    }
+
+    /// Has the pass end early if this database closes.
+    pub(crate) fn while_open(self, runtime: &Runtime) -> Self {
+        LongPass { of: Some(runtime.clone()), ..self }
+    }
+
+    /// Fails if the database closes whose pass this is.
+    pub(crate) fn check_closing(&self) -> Result<()> {
+        self.of.iter().try_for_each(Runtime::check_closing).map_err(Error::from)
     }
 
     /// Notes that so many bytes were done, tells the user, and waits if that was too fast.

@@ -12,6 +12,7 @@ pub mod check;
 pub mod checkpoint;
 mod commit_checked;
 pub mod compare;
+pub(crate) mod control;
 pub mod cursor;
 pub mod delete_range;
 pub mod destroy;
@@ -62,6 +63,8 @@ use crate::version::view::KeyspaceState;
 use arc_swap::ArcSwap;
 use batch::WriteBatch;
 use builder::Builder;
+use control::ControlServer;
+use control::recent::RecentEvents;
 use holders::CoreHandle;
 use options::{Options, WriteOptions, check_durability};
 use snapshot::Snapshot;
@@ -69,8 +72,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The state that all handles of one open database share.
 pub(crate) struct Core {
@@ -97,6 +100,12 @@ pub(crate) struct Core {
     process: Process,
     /// Number of live handles of the database and its keyspaces.
     handles: AtomicUsize,
+    /// Number of users' holds; the last one that goes closes the database.
+    holds: AtomicUsize,
+    /// Answers other processes, if this opening does.
+    control: OnceLock<ControlServer>,
+    /// What happened lately, for them.
+    recent: Option<Arc<RecentEvents>>,
     lock: Mutex<Option<Box<dyn Lock>>>,
     /// Reads what another process writes; `None` unless the database was opened for that.
     pub(crate) follower: Option<Follower>,
@@ -145,8 +154,15 @@ impl Core {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        if let Some(control) = self.control.get() {
+            control.shut();
+        }
         self.committer.signal.give();
         self.background.stop();
+        // Jobs that others had asked for have ended now, so this waits for answers only.
+        if let Some(control) = self.control.get() {
+            control.end();
+        }
         let outcome = if self.options.read_only { Ok(()) } else { self.seal_log() };
         let outcome = outcome.and_then(|()| self.tidy_at_closing());
         self.set.close();
@@ -175,8 +191,8 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // The last handle is gone, so nobody is left to return an error to. What was committed is
-        // in the log all the same, and the next opening recovers it.
+        // It is closed already, unless the opening failed. Then the caller has that error, and what
+        // was committed is in the log all the same.
         let _ = self.close();
     }
 }

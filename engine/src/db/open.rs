@@ -8,6 +8,7 @@ use crate::commit::group::{CommitParts, Committer};
 use crate::commit::log::{Log, LogSettings, LogShared};
 use crate::commit::reserve::Reserve;
 use crate::commit::stall::WriteStallController;
+use crate::db::control::recent::RecentEvents;
 use crate::db::holders::CoreHandle;
 use crate::db::options::Options;
 use crate::db::{Core, Db};
@@ -36,7 +37,7 @@ use crate::version::settings::DEFAULT_KEYSPACE;
 use arc_swap::ArcSwap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 /// How often an opening for writing looks again whether readers still hold the lock, and the time
@@ -55,6 +56,7 @@ pub(super) struct Opening {
     pub(super) compaction_filters: CompactionFilters,
     pub(super) keys: Option<Arc<dyn KeyProvider>>,
     pub(super) events: Arc<Events>,
+    pub(super) recent: Option<Arc<RecentEvents>>,
     pub(super) beside_others: bool,
 }
 
@@ -221,6 +223,7 @@ impl Opening {
         core.set.tables().tree.load(&core.runtime);
         if writable {
             core.background.start(compaction_threads).doing("start threads for", &core.dir)?;
+            core.open_control_socket();
         }
         Ok(core)
     }
@@ -262,6 +265,9 @@ impl Opening {
             closed: AtomicBool::new(false),
             process: Process::this(),
             handles: AtomicUsize::new(0),
+            holds: AtomicUsize::new(0),
+            control: OnceLock::new(),
+            recent: self.recent,
             lock: Mutex::new(lock),
             follower,
         }

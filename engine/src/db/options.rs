@@ -95,6 +95,12 @@ pub struct Options {
     /// processes, and of handles in each, may open a database read-only, as long as nobody has it
     /// open for writing. Default false.
     pub read_only: bool,
+    /// Answers other processes of the same user at a socket in the database's directory,
+    /// `CONTROL`: what the commands `cleave stats`, `top` and others ask for, and collections,
+    /// compactions and checkpoints. Openings that only read have none. It costs a sleeping thread
+    /// while nobody asks. If the socket can't be made, the database opens all the same, and
+    /// [`Event::ControlSocketFailed`](crate::Event::ControlSocketFailed) tells why. Default true.
+    pub control_socket: bool,
     /// Follows the process that has the database open for writing, if there is one: any number of
     /// processes can read in this way beside it. Reads see the state of the opening, and newer
     /// ones after [`Db::catch_up`](crate::Db::catch_up). No lock is held, so nobody is kept from
@@ -154,6 +160,7 @@ impl Default for Options {
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,
+            control_socket: true,
             follow: false,
             follow_pinned: false,
             follow_every: None,
@@ -258,6 +265,7 @@ impl Options {
              compaction_threads = {}\nmax_immutable_memtables = {}\n\
              level0_slowdown = {}\nlevel0_stop = {}\n\
              background_bytes_per_second = {}\nread_threads = {}\n\
+             control_socket = {}\n\
              update_table_bytes = {}\nearly_compaction = {}\n{}\n# of new keyspaces\n{}",
             self.durability,
             self.cache_bytes,
@@ -274,6 +282,7 @@ impl Options {
             self.level0_stop,
             self.background_bytes_per_second.map_or("none".into(), |cap| cap.to_string()),
             self.read_threads,
+            self.control_socket,
             self.update_table_bytes,
             self.early_compaction,
             self.gc.to_text(),

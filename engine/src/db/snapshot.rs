@@ -3,7 +3,7 @@
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
 use crate::db::Core;
-use crate::env::fork::OfProcess;
+use crate::db::holders::CoreHold;
 use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::pins::{Pin, PinKind, PinOwner};
 use crate::version::snapshots::SnapshotPin;
@@ -34,21 +34,21 @@ use std::time::Duration;
 /// [`ReadOptions::snapshot`]: crate::ReadOptions::snapshot
 #[derive(Clone)]
 pub struct Snapshot {
-    core: OfProcess<Arc<Core>>,
+    core: CoreHold,
     pin: Arc<SnapshotPin>,
 }
 
 impl Snapshot {
     pub(crate) fn take(core: &Arc<Core>) -> Self {
         let pin = core.snapshots.take(core.env.clock.now());
-        Snapshot { core: OfProcess::new(core.clone()), pin: Arc::new(pin) }
+        Snapshot { core: CoreHold::new(core.clone()), pin: Arc::new(pin) }
     }
 
     /// Takes a snapshot for an iterator over `keyspace` and registers it under that iterator.
     pub(super) fn for_iterator(core: &Arc<Core>, keyspace: KeyspaceId) -> Self {
         let now = core.env.clock.now();
         let pin = core.snapshots.take_for(PinKind::Iterator, Some(keyspace), now);
-        Snapshot { core: OfProcess::new(core.clone()), pin: Arc::new(pin) }
+        Snapshot { core: CoreHold::new(core.clone()), pin: Arc::new(pin) }
     }
 
     /// Takes a snapshot for a transaction, or for a batch with requirements, and registers it as
@@ -56,7 +56,7 @@ impl Snapshot {
     pub(super) fn for_transaction(core: &Arc<Core>) -> Self {
         let now = core.env.clock.now();
         let pin = core.snapshots.take_for(PinKind::Transaction, None, now);
-        Snapshot { core: OfProcess::new(core.clone()), pin: Arc::new(pin) }
+        Snapshot { core: CoreHold::new(core.clone()), pin: Arc::new(pin) }
     }
 
     /// Registers an iterator over `keyspace` that walks this snapshot.

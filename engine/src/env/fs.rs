@@ -60,7 +60,9 @@ pub enum NameKind {
     File,
     /// A directory.
     Directory,
-    /// A symbolic link, a pipe, a socket or a device.
+    /// A socket.
+    Socket,
+    /// A symbolic link, a pipe or a device.
     Other,
 }
 

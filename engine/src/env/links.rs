@@ -11,7 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Returns the flags for opening without following a link or waiting for a pipe's other end.
@@ -52,6 +52,7 @@ pub(super) fn kind(path: &Path) -> io::Result<Option<NameKind>> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_file() => Ok(Some(NameKind::File)),
         Ok(found) if found.is_dir() => Ok(Some(NameKind::Directory)),
+        Ok(found) if found.file_type().is_socket() => Ok(Some(NameKind::Socket)),
         Ok(_) => Ok(Some(NameKind::Other)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

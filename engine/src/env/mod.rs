@@ -17,6 +17,8 @@ pub mod fork;
 pub mod fs;
 pub mod key_provider;
 mod links;
+#[cfg(target_os = "linux")]
+mod local_socket;
 mod locks;
 mod mapped;
 mod os;
@@ -26,6 +28,7 @@ pub mod random;
 pub mod rate;
 #[cfg(feature = "sim")]
 pub mod sim;
+pub mod sockets;
 pub mod sync;
 #[cfg(test)]
 mod tests;
@@ -42,6 +45,7 @@ use fs::Fs;
 pub use os::doc_dir;
 use planted::Planted;
 use random::Random;
+use sockets::Sockets;
 use std::sync::Arc;
 use threads::Threads;
 
@@ -58,6 +62,9 @@ pub struct Env {
     pub random: Arc<dyn Random>,
     /// The reader that keeps many reads in flight at once.
     pub reader: Arc<dyn BatchReader>,
+    /// The sockets of this machine; `None` in simulation, and on systems whose sockets do not say
+    /// who the client is.
+    pub sockets: Option<Arc<dyn Sockets>>,
     /// The fault that a test has planted in the engine.
     pub planted: Planted,
 }
@@ -88,9 +95,20 @@ impl Env {
             threads: Arc::new(threads::OsThreads),
             random: Arc::new(random::OsRandom),
             reader: os_reader(settings),
+            sockets: os_sockets(),
             planted: Planted::default(),
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn os_sockets() -> Option<Arc<dyn Sockets>> {
+    Some(Arc::new(local_socket::OsSockets(Process::this())))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn os_sockets() -> Option<Arc<dyn Sockets>> {
+    None
 }
 
 fn os_reader(settings: &OsSettings) -> Arc<dyn BatchReader> {

@@ -1,6 +1,8 @@
 //! Floor 0: the events of a database. Every event goes to the program's own [`EventListener`], if
-//! it has one, and to `tracing`. Without either, an event costs a branch and an atomic load.
+//! it has one, and to `tracing`. Without either, an event costs a branch and an atomic load, or,
+//! with a control socket, a place among the latest events.
 
+mod text;
 mod trace;
 
 use crate::base::error::Error;
@@ -133,6 +135,11 @@ pub enum Event {
     /// An operation took longer than [`Options::slow_operation`](crate::Options::slow_operation).
     #[non_exhaustive]
     SlowOperation { operation: OperationKind, keyspace: String, took: Duration },
+    /// The control socket could not be made, so nobody can ask this process about the database;
+    /// all else works. Set [`Options::control_socket`](crate::Options::control_socket) to false if
+    /// nobody shall.
+    #[non_exhaustive]
+    ControlSocketFailed { error: Error },
 }
 
 /// Receives every [`Event`] of a database, on the thread on which it happens.
@@ -171,6 +178,8 @@ pub trait EventListener: Send + Sync {
 /// The destinations of the events of one database.
 #[derive(Default)]
 pub struct Events {
+    /// The engine's own listener, which does not panic.
+    recorder: Option<Arc<dyn EventListener>>,
     listener: Option<Arc<dyn EventListener>>,
     has_panicked: AtomicBool,
 }
@@ -178,12 +187,20 @@ pub struct Events {
 impl Events {
     /// Creates the destinations: `tracing` and `listener`, if there is one.
     pub fn new(listener: Option<Arc<dyn EventListener>>) -> Self {
-        Events { listener, has_panicked: AtomicBool::new(false) }
+        Events { recorder: None, listener, has_panicked: AtomicBool::new(false) }
+    }
+
+    /// Has `recorder` get every event, too, if there is one.
+    pub fn recorded_by(self, recorder: Option<Arc<dyn EventListener>>) -> Self {
+        Events { recorder, ..self }
     }
 
     /// Emits an event to `tracing` and to the listener.
     pub fn emit(&self, event: Event) {
         trace::emit(&event);
+        if let Some(recorder) = &self.recorder {
+            recorder.on_event(&event);
+        }
         let Some(listener) = &self.listener else { return };
         if self.has_panicked.load(Ordering::Relaxed) {
             return;

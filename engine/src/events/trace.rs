@@ -25,6 +25,9 @@ pub(super) fn emit(event: &Event) {
         Event::SlowOperation { operation, keyspace, took } => warn!(
             target: "cleavedb", operation = operation.name(), keyspace, ?took, "slow operation"
         ),
+        Event::ControlSocketFailed { error } => {
+            warn!(target: "cleavedb", %error, "no control socket");
+        }
         Event::TreeLoading { .. } | Event::TreeLoaded { .. } | Event::TableNotPinned { .. } => {
             emit_pinning(event);
         }

@@ -118,7 +118,7 @@ impl Salvage<'_> {
 fn check_lost(env: &Env, lost: &Path) -> Result<()> {
     match env.fs.kind(lost).doing("look for", lost)? {
         None | Some(NameKind::Directory) => Ok(()),
-        Some(NameKind::File | NameKind::Other) => Err(Error::invalid_argument(
+        Some(NameKind::File | NameKind::Socket | NameKind::Other) => Err(Error::invalid_argument(
             "this is where a repair puts files aside, and it is no directory",
         )
         .in_file(lost)

@@ -91,7 +91,7 @@ impl SpaceSources<'_> {
             live_bytes: 0,
         };
         for (state, view) in keyspaces.iter().zip(&views) {
-            walked.keyspace(&state.name, view, seqno, &snapshots)?;
+            walked.keyspace(self.runtime, &state.name, view, (seqno, &snapshots))?;
         }
         let mut segments = walked.tallies.into_segments(self.runtime.env.clock.wall());
         assert!(segments.is_sorted_by_key(|segment| segment.id), "rows are found by bisection");
@@ -169,7 +169,13 @@ impl SpaceSources<'_> {
 }
 
 impl Walked {
-    fn keyspace(&mut self, name: &str, view: &View, seqno: u64, snapshots: &[u64]) -> Result<()> {
+    fn keyspace(
+        &mut self,
+        runtime: &Runtime,
+        name: &str,
+        view: &View,
+        (seqno, snapshots): (u64, &[u64]),
+    ) -> Result<()> {
         let tables = || view.levels.tables().map(|(_, table)| &table.meta);
         let mut space = KeyspaceSpace {
             name: name.to_owned(),
@@ -179,7 +185,7 @@ impl Walked {
             ..KeyspaceSpace::default()
         };
         let (tallies, old_versions) = (&mut self.tallies, &mut self.old_versions);
-        walk(view, seqno, snapshots, &mut |seen| {
+        walk(runtime, view, seqno, snapshots, &mut |seen| {
             let bytes = match seen.stored {
                 StoredPlace::Inline(bytes) => bytes,
                 StoredPlace::Record(pointer) => {

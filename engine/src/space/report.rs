@@ -12,7 +12,7 @@ use std::time::Duration;
 /// }
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FileClass {
     /// Log segments from the head on, which recovery would replay.
@@ -26,6 +26,7 @@ pub enum FileClass {
     /// The manifest, CURRENT, OPTIONS and LOCK.
     Manifest,
     /// Bytes cut off a torn log, and files that are not CleaveDB's.
+    #[default]
     Other,
 }
 
@@ -54,7 +55,7 @@ impl FileClass {
 }
 
 /// The files of one class; [`FileClass`] has an example.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassSpace {
     /// The class.

@@ -8,13 +8,14 @@ use crate::base::key::SeqNo;
 use crate::hot::TableScores;
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
+use crate::version::runtime::Runtime;
 use crate::version::view::View;
 
 /// Returns the exact score of each table of `view`. An entry of a memtable supersedes those of
 /// tables, but has no score.
 ///
-/// Costs a read of every table, past the cache.
-pub fn scores(view: &View) -> Result<TableScores> {
+/// Costs a read of every table, past the cache. Fails if the database closes meanwhile.
+pub fn scores(runtime: &Runtime, view: &View) -> Result<TableScores> {
     let order = view.levels.order().clone();
     let mut scores: TableScores =
         view.levels.tables().map(|(_, table)| (table.meta.id, Default::default())).collect();
@@ -23,6 +24,7 @@ pub fn scores(view: &View) -> Result<TableScores> {
     let mut key = CurrentKey::default();
     iter.seek_to_first()?;
     while iter.valid() {
+        runtime.check_closing()?;
         let is_stale = !key.enter(&order, iter.user_key())
             || cover.hides(iter.user_key(), iter.trailer().seqno(), SeqNo::MAX);
         if let Some(score) = iter.table_id().and_then(|table| scores.get_mut(&table)) {

@@ -13,6 +13,7 @@ use crate::base::pointer::ValuePointer;
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
 use crate::version::resolve::Resolved;
+use crate::version::runtime::Runtime;
 use crate::version::snapshots::{oldest_reader, stratum};
 use crate::version::view::View;
 
@@ -33,8 +34,10 @@ pub(super) struct Seen {
     pub(super) only_by: Option<SeqNo>,
 }
 
-/// Calls `visit` for every entry of `view` that a read or snapshot sees; `snapshots` ascend.
+/// Calls `visit` for every entry of `view` that a read or snapshot sees; `snapshots` ascend. Fails
+/// if the database closes meanwhile.
 pub(super) fn walk(
+    runtime: &Runtime,
     view: &View,
     seqno: SeqNo,
     snapshots: &[SeqNo],
@@ -52,6 +55,7 @@ pub(super) fn walk(
     let mut is_hidden = false;
     iter.seek_to_first()?;
     while iter.valid() {
+        runtime.check_closing()?;
         if key.enter(&order, iter.user_key()) {
             (last, is_newest, is_hidden) = (None, true, false);
         }

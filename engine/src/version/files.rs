@@ -32,6 +32,8 @@ pub mod names {
     pub const OPTIONS: &str = "OPTIONS";
     /// A scratch file of value GC that exists only for a moment.
     pub const PROBE: &str = "PROBE";
+    /// The socket at which the process that has the database open for writing can be asked.
+    pub const CONTROL: &str = "CONTROL";
     /// The wrapped data keys of an encrypted database.
     pub const KEYS: &str = "KEYS";
     /// The next KEYS, before it is renamed.
@@ -100,7 +102,7 @@ pub mod names {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             return FileName::Foreign;
         };
-        if [LOCK, CURRENT, CURRENT_NEW, OPTIONS, PROBE, KEYS, KEYS_NEW].contains(&name) {
+        if [LOCK, CURRENT, CURRENT_NEW, OPTIONS, PROBE, CONTROL, KEYS, KEYS_NEW].contains(&name) {
             return FileName::Fixed;
         }
         let Some((digits, suffix)) = name.split_once('.') else {

@@ -23,6 +23,7 @@ pub fn is_ours(env: &Env, path: &Path, database: Option<u64>) -> Result<bool> {
     match env.fs.kind(path).doing("look at", path)? {
         None => return Ok(true),
         Some(NameKind::File) => {}
+        Some(NameKind::Socket) => return Ok(path.ends_with(names::CONTROL)),
         Some(NameKind::Directory | NameKind::Other) => return Ok(false),
     }
     let mut head = [0; OPTIONS_HEAD.len()];
@@ -32,6 +33,8 @@ pub fn is_ours(env: &Env, path: &Path, database: Option<u64>) -> Result<bool> {
     let name = path.file_name().and_then(|name| name.to_str());
     let kind = match (names::parse(path), name) {
         (FileName::Fixed, Some(names::LOCK)) => return Ok(true),
+        // Ours is a socket, never a file.
+        (FileName::Fixed, Some(names::CONTROL)) => return Ok(false),
         (FileName::Fixed, Some(names::OPTIONS)) => {
             return Ok(begins(head, OPTIONS_HEAD.as_bytes()));
         }

@@ -618,11 +618,7 @@ fn a_repair_without_the_end_of_the_manifest_loses_no_key() {
         }
         db.wait_idle().unwrap();
         // As a crash leaves it.
-        std::fs::create_dir(&copy).unwrap();
-        for file in std::fs::read_dir(&path).unwrap() {
-            let file = file.unwrap().path();
-            std::fs::copy(&file, copy.join(file.file_name().unwrap())).unwrap();
-        }
+        common::copy_dir(&path, &copy);
         let manifests = std::fs::read_dir(&copy).unwrap().map(|file| file.unwrap().path());
         let manifest = manifests.filter(|path| path.extension().is_some_and(|it| it == "man"));
         let manifest = manifest.max().unwrap();

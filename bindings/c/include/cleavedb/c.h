@@ -443,6 +443,9 @@ LEVELDB_EXPORT void cleavedb_options_set_settled_space_amplification(leveldb_opt
 LEVELDB_EXPORT void cleavedb_options_set_space_allowance_bytes(leveldb_options_t*, uint64_t bytes);
 /* Whether the space of dead values comes back by itself (true). */
 LEVELDB_EXPORT void cleavedb_options_set_automatic_gc(leveldb_options_t*, uint8_t);
+/* Whether other processes of the same user can ask this one about the database, at the socket
+   CONTROL in its directory, with the command cleave (true). */
+LEVELDB_EXPORT void cleavedb_options_set_control_socket(leveldb_options_t*, uint8_t);
 /* Memory for the update table, which knows the newest entries of keys flushed lately (0: off). */
 LEVELDB_EXPORT void cleavedb_options_set_update_table_bytes(leveldb_options_t*, uint64_t bytes);
 /* Memory in which the tree is kept as a whole; the opening loads it (0: off). Walks over keys then

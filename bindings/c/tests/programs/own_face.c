@@ -1,6 +1,7 @@
 /* Every function of cleavedb/c.h does what it says; transactions.c is for the conditional writes
  * and transactions, expiry.c for values that expire. */
 #include <cleavedb/c.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -173,6 +174,17 @@ int main(int argc, char** argv) {
   leveldb_put(copy, writing, "1", 1, "x", 1, &err);
   CHECK_ERROR(err, "IO error: ");
   leveldb_close(copy);
+  leveldb_options_t* quiet = leveldb_options_create();
+  copy = leveldb_open(quiet, below(argv, "copy"), &err);
+  CHECK_OK(err);
+  CHECK(access(below(argv, "copy/CONTROL"), F_OK) == 0);
+  leveldb_close(copy);
+  cleavedb_options_set_control_socket(quiet, 0);
+  copy = leveldb_open(quiet, below(argv, "copy"), &err);
+  CHECK_OK(err);
+  CHECK(access(below(argv, "copy/CONTROL"), F_OK) != 0);
+  leveldb_close(copy);
+  leveldb_options_destroy(quiet);
 
   /* A reader beside the writer sees what it catches up with. */
   leveldb_options_t* beside = leveldb_options_create();

@@ -29,6 +29,7 @@ pub fn copy(
     let mut offset = 0;
     for &(hole, length) in stored.holes.iter().chain([&(stored.length, 0)]) {
         while offset < hole {
+            pass.check_closing()?;
             let part = part_of(&mut piece, hole - offset);
             source.read_exact_at(part, offset).doing("read", from)?;
             hash.update(part);
@@ -81,6 +82,7 @@ fn checksum(
 ) -> Result<u64> {
     let (mut hash, mut piece, mut offset) = (stored.hash(database), vec![0; PIECE_BYTES], 0);
     while offset < stored.length {
+        pass.check_closing()?;
         let part = part_of(&mut piece, stored.length - offset);
         file.read_exact_at(part, offset).doing("read", path)?;
         hash.update(part);

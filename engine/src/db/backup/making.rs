@@ -15,6 +15,7 @@ use crate::version::build::state_of;
 use crate::version::edit::Edit;
 use crate::version::files::TableContext;
 use crate::version::manifest::whole_manifest;
+use crate::version::runtime::Runtime;
 use crate::version::{Holes, Version, keys};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -165,7 +166,8 @@ impl Db {
         let tables = self.core.set.tables();
         let known = KnownFiles::of(env, catalog)?;
         let number = catalog.next_number()?;
-        let maker = PointMaker { env, dir, catalog, known, tables, number, verify: options.verify };
+        let (runtime, verify) = (&self.core.runtime, options.verify);
+        let maker = PointMaker { env, runtime, dir, catalog, known, tables, number, verify };
         let mut files = maker.data_files(version, &options.pass)?;
         files.extend(maker.keys()?);
         let manifest = self.core.set.allocate()?;
@@ -193,6 +195,7 @@ impl Db {
 /// A point that is being made.
 struct PointMaker<'a> {
     env: &'a Env,
+    runtime: &'a Runtime,
     dir: &'a Path,
     catalog: &'a Catalog,
     known: KnownFiles<'a>,
@@ -215,7 +218,8 @@ impl PointMaker<'_> {
         }
         let to_verify = there.iter().filter(|_| self.verify).map(|(known, ..)| known.length);
         let to_copy = missing.iter().map(|(_, file)| file.copied_bytes());
-        let mut pass = LongPass::new(self.env, options, sum(to_verify.chain(to_copy)));
+        let pass = LongPass::new(self.env, options, sum(to_verify.chain(to_copy)));
+        let mut pass = pass.while_open(self.runtime);
         let mut files = Vec::new();
         for (known, path, wanted) in there {
             match self.is_sound(&known, &mut pass)? {

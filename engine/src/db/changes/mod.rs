@@ -10,8 +10,8 @@ pub use options::ChangesOptions;
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::commit::feed::{FeedSource, LogFeed};
+use crate::db::holders::CoreHold;
 use crate::db::{Core, Db};
-use crate::env::fork::OfProcess;
 use crate::segment::Frame;
 use crate::version::pins::{Pin, PinKind, PinOwner};
 use batch::KeyspaceNames;
@@ -51,7 +51,7 @@ use std::time::Duration;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 pub struct Changes {
-    core: OfProcess<Arc<Core>>,
+    core: CoreHold,
     feed: LogFeed,
     options: ChangesOptions,
     names: KeyspaceNames,
@@ -76,7 +76,7 @@ impl Changes {
         let feed = LogFeed::begin(source(core), since, log_pin)?;
         pin.move_to(feed.position());
         let (options, names) = (options.clone(), KeyspaceNames::default());
-        let changes = Changes { core: OfProcess::new(core.clone()), feed, options, names, pin };
+        let changes = Changes { core: CoreHold::new(core.clone()), feed, options, names, pin };
         changes.vouch(core)?;
         Ok(changes)
     }

@@ -9,6 +9,7 @@ use crate::space::stale;
 use crate::stats::{Counters, StallReason};
 use crate::version::files::TableHandle;
 use crate::version::levels::LEVELS;
+use crate::version::runtime::Runtime;
 use crate::version::view::View;
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,7 +136,7 @@ impl Db {
         self.core.check_open()?;
         let mut tables = Vec::new();
         for state in self.core.states() {
-            tables.extend(count_scores(&state.name, &state.view())?);
+            tables.extend(count_scores(&self.core.runtime, &state.name, &state.view())?);
         }
         Ok(sort_by_stale_share(tables))
     }
@@ -258,13 +259,13 @@ impl Keyspace {
     /// ```
     pub fn count_stale_entries(&self) -> Result<Vec<ScoredTable>> {
         let view = self.view()?;
-        count_scores(&self.state.name, &view).map(sort_by_stale_share)
+        count_scores(&self.core.runtime, &self.state.name, &view).map(sort_by_stale_share)
     }
 }
 
 /// Returns the tables of a keyspace with the exact scores.
-fn count_scores(keyspace: &str, view: &View) -> Result<Vec<ScoredTable>> {
-    Ok(scored(keyspace, view, &stale::scores(view)?))
+fn count_scores(runtime: &Runtime, keyspace: &str, view: &View) -> Result<Vec<ScoredTable>> {
+    Ok(scored(keyspace, view, &stale::scores(runtime, view)?))
 }
 
 /// Returns the tables of a keyspace that have a score.

@@ -20,6 +20,8 @@ impl Stats {
         let error = |error: &Option<Error>| text(error.as_ref().map(Error::to_string));
         let _ = write!(json, "\"background_error\":{},", error(&self.background_error));
         let _ = write!(json, "\"low_on_space\":{},", text(self.low_on_space.clone()));
+        let oldest = self.oldest_snapshot.as_secs_f64();
+        let _ = write!(json, "\"oldest_snapshot_seconds\":{oldest:.3},");
         let _ = write!(json, "\"read_only_because\":{},", error(&self.read_only_because));
         let stalls = self.stalls.iter().map(|stall| {
             let seconds = stall.time.as_secs_f64();

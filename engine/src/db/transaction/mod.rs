@@ -16,6 +16,7 @@ use crate::commit::batch::Batch;
 use crate::commit::conditional::CommitWatch;
 use crate::commit::conditions::Conditions;
 use crate::db::expiry::Expiry;
+use crate::db::holders::CoreHold;
 use crate::db::key_range::KeyRange;
 use crate::db::keyspace::Keyspace;
 use crate::db::options::WriteOptions;
@@ -23,7 +24,6 @@ use crate::db::range::Range;
 use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
 use crate::db::{Core, Db};
-use crate::env::fork::OfProcess;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::read::cursor::OwnEntries;
 use crate::version::view::KeyspaceState;
@@ -208,7 +208,7 @@ impl fmt::Debug for TransactionState {
 /// ```
 #[must_use = "a transaction has no effect until it is committed"]
 pub struct Transaction {
-    core: OfProcess<Arc<Core>>,
+    core: CoreHold,
     state: Arc<TransactionState>,
 }
 
@@ -249,7 +249,7 @@ impl Db {
         let snapshot = Snapshot::for_transaction(&self.core);
         let inner = Mutex::new(TransactionInner::default());
         let state = Arc::new(TransactionState { _watch: watch, snapshot, inner });
-        Transaction { core: OfProcess::new(Arc::clone(&self.core)), state }
+        Transaction { core: CoreHold::new(Arc::clone(&self.core)), state }
     }
 }
 

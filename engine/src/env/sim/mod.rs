@@ -123,6 +123,7 @@ impl Simulation {
             threads: Arc::new(threads::SimThreads(Arc::clone(&self.scheduler))),
             random: Arc::new(threads::SimRandom(Mutex::new(Dice::new(self.seed, 3 + boot)))),
             reader: Arc::new(OneByOne),
+            sockets: None,
             planted: Default::default(),
         }
     }

@@ -122,12 +122,13 @@ pub fn pairs(keyspace: &Keyspace) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
-/// Returns the files in a directory whose names end in `suffix`, sorted.
+/// Returns the files in a directory whose names end in `suffix`, sorted, without the control socket
+/// of an open database.
 pub fn files(dir: &Path, suffix: &str) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(dir).expect("the directory");
     let mut found: Vec<_> = entries
         .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.to_string_lossy().ends_with(suffix))
+        .filter(|path| path.to_string_lossy().ends_with(suffix) && !path.ends_with("CONTROL"))
         .collect();
     found.sort();
     found
