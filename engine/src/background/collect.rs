@@ -88,6 +88,11 @@ impl Background {
         }
         if self.committer.stall_controller().reserve.is_low() {
             self.make_room()?;
+        } else {
+            // Compactions may keep their threads busy for long, and dead segments and obsolete
+            // files take space until they go.
+            self.drop_dead()?;
+            self.purge()?;
         }
         match self.collector.step(mode)? {
             CollectorStep::Rested => {

@@ -149,6 +149,13 @@ impl Background {
             moved: report.moved,
             took,
         });
+        if levels.deepest() <= Some(pick.output_level) && pick.output_level > pick.level {
+            let entries = pick.inputs.iter().map(|table| table.meta.summary.entries);
+            // I7: the numbers are from files.
+            let entries = entries.fold(0, u64::saturating_add);
+            runtime.counters.bottom_entries_merged.add(entries);
+            runtime.counters.bottom_entries_dropped.add(report.dropped.min(entries));
+        }
         if report.moved {
             runtime.counters.trivial_moves.add(1);
             return Ok(report);

@@ -174,7 +174,8 @@ impl Committer {
     pub(super) fn rotate_memtables(&self, log: &mut Log, frames: &[CommitFrame<'_>], full: bool) {
         let parts = &self.parts;
         parts.log.look_ahead(log);
-        let mut wake = parts.log.wants_spare();
+        // The background is woken once for each spare, not by every commit until it is there.
+        let mut wake = std::mem::take(&mut log.is_work_due);
         if full {
             for target in frames.iter().flat_map(|frame| frame.targets) {
                 let keyspace = target.keyspace;

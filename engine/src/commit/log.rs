@@ -60,6 +60,8 @@ pub struct Log {
     /// The next segment is prepared once the active one has this many bytes; `None` once it was
     /// requested.
     pub next_spare: Option<u64>,
+    /// True if work for the background has come up: a spare to create, or a length to record.
+    pub is_work_due: bool,
     /// The keys of the last commits, for conditional ones.
     pub recent: RecentKeys,
     /// True if somebody waits for the next commit.
@@ -81,6 +83,7 @@ impl Log {
             next_disk_check: 0,
             segment_limit: 0,
             next_spare: None,
+            is_work_due: false,
             recent: RecentKeys::starting_after(last_seqno),
             is_awaited: false,
             closed: false,
@@ -266,6 +269,7 @@ impl LogShared {
         let is_due = |at| log.writer.as_ref().is_some_and(|writer| writer.len() >= at);
         if log.next_spare.is_some_and(is_due) {
             log.next_spare = None;
+            log.is_work_due = true;
             self.is_spare_wanted.store(true, Ordering::Relaxed);
         }
     }
@@ -301,6 +305,7 @@ impl LogShared {
         // The lock of the log is held, so all that is visible was in the segment.
         self.note_durable(self.runtime.snapshots.visible());
         self.sealed.lock().push(SealedLength { id, length });
+        log.is_work_due = true;
         Ok(())
     }
 

@@ -197,9 +197,20 @@ impl RunningCompactions {
 pub type CompactionCursors = [Option<Vec<u8>>; LEVELS];
 
 /// Returns the target size of a level in bytes.
-pub fn target_bytes(level: usize, options: &KeyspaceOptions) -> u64 {
+///
+/// The deepest level has that of its place, and overflows into the next. Those above it have at
+/// most a tenth of the level below them each: what they hold hides about as much in the deepest
+/// one, and a level of a fixed size could hide most of it. None has less than L1, or entries would
+/// be merged in passing that could go further at once.
+pub fn target_bytes(level: usize, levels: &Levels, options: &KeyspaceOptions) -> u64 {
     debug_assert!((1..LEVELS - 1).contains(&level), "L{level} has no target");
-    (1..level).fold(options.level_base_bytes, |bytes, _| bytes.saturating_mul(FAN_OUT))
+    let most = (1..level).fold(options.level_base_bytes, |bytes, _| bytes.saturating_mul(FAN_OUT));
+    let deepest = levels.deepest().unwrap_or_default();
+    if level >= deepest {
+        return most;
+    }
+    let part = (level..deepest).fold(levels.bytes(deepest), |bytes, _| bytes / FAN_OUT);
+    part.clamp(options.level_base_bytes, most)
 }
 
 /// Returns how urgent a compaction of each level is; it is due from 1.0 on.
@@ -207,7 +218,7 @@ pub fn scores(levels: &Levels, options: &KeyspaceOptions) -> [f64; LEVELS] {
     let mut scores = [0.0; LEVELS];
     scores[0] = level0::score(levels, options);
     for (level, score) in scores.iter_mut().enumerate().take(LEVELS - 1).skip(1) {
-        *score = levels.bytes(level) as f64 / target_bytes(level, options) as f64;
+        *score = levels.bytes(level) as f64 / target_bytes(level, levels, options) as f64;
     }
     scores
 }

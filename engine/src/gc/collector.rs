@@ -1,5 +1,6 @@
 //! The collector runs value GC in rounds. A round is a liveness scan, a pick, and relocations of a
-//! few segments at a time.
+//! few segments at a time. Where all values are in tables there is nothing to find, and compaction
+//! does the freeing.
 //!
 //! A liveness scan serves several relocations. What it found dead stays dead (I6); what it found
 //! live may have died since, and then moving it is wasted. So a new one is taken only when enough
@@ -26,6 +27,7 @@ use crate::env::sync::{Mutex, MutexGuard};
 use crate::gc::bounds::SpaceBounds;
 use crate::gc::facts::{PunchCost, SegmentFault, SpaceFacts};
 use crate::gc::freed::FreeingRate;
+use crate::gc::hidden_share::{BottomMerges, HiddenShare};
 use crate::gc::live_estimate::{LiveEstimate, Written};
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::{GcPlan, Mode, Policy, pick};
@@ -93,6 +95,10 @@ struct CollectorState {
     /// The estimate of live bytes.
     live: LiveEstimate,
     freed: FreeingRate,
+    /// The share of entries in upper levels that hide others.
+    hidden_share: HiddenShare,
+    /// Bytes that compactions had freed when writers' pace was set last.
+    compacted_away: u64,
     puncher: Puncher,
     tidy: Tidy,
 }
@@ -188,6 +194,7 @@ impl Collector {
             self.end_liveness_scan(state, counting)?;
         }
         let facts = self.facts(state)?;
+        state.hidden_share.learn(self.bottom_merges(), facts.tree.entries);
         let mode = self.bounds().mode_at(mode, &facts);
         let plan = self.plan(state, &facts, mode);
         let looks = self.wants_look(state, &plan);
@@ -260,7 +267,9 @@ impl Collector {
         // Segments that are closed from now on do not count: beside writers there would be no end.
         let newest = facts.segments.last().map(|segment| segment.id);
         let mut unlisted = usize::MAX;
-        self.count_up_to(newest, &mut state, &facts)?;
+        if facts.has_references() {
+            self.count_up_to(newest, &mut state, &facts)?;
+        }
         let (mut sum, mut failed) = (MoveReport::default(), None);
         loop {
             let facts = self.facts(&state)?;
@@ -297,6 +306,12 @@ impl Collector {
         let no_snapshots = self.parts.runtime.snapshots.list().is_empty();
         let (context, known) = (&self.parts.runtime, &state.knowledge);
         let mut facts = survey(context, &version, known, live, no_snapshots, punch.as_ref())?;
+        if facts.is_all_inline() {
+            let mut share = state.hidden_share.clone();
+            share.learn(self.bottom_merges(), facts.tree.entries);
+            facts.live_bytes = share.live(&facts.tree);
+            facts.hidden_bytes = share.hidden(&facts.tree);
+        }
         self.mark_faults(&mut facts);
         Ok(facts)
     }
@@ -353,6 +368,23 @@ impl Collector {
         }
     }
 
+    /// Returns what merges into the deepest levels took and dropped since the opening.
+    fn bottom_merges(&self) -> BottomMerges {
+        let counters = &self.parts.runtime.counters;
+        BottomMerges {
+            entries: counters.bottom_entries_merged.get(),
+            dropped: counters.bottom_entries_dropped.get(),
+        }
+    }
+
+    /// Returns the bytes that compactions freed since the last call.
+    fn freed_by_compactions(&self, state: &mut CollectorState) -> u64 {
+        let counters = &self.parts.runtime.counters;
+        let read = counters.compaction_bytes_read.get();
+        let freed = read.saturating_sub(counters.compaction_bytes_written.get());
+        freed.saturating_sub(std::mem::replace(&mut state.compacted_away, freed))
+    }
+
     /// Sets how much writers are held up. `counts` is true if a liveness scan begins now.
     fn set_pace(
         &self,
@@ -385,7 +417,12 @@ impl Collector {
         // The findings of a liveness scan under way are unknown; one byte stands for them, so that
         // writers wait.
         let found_next = u64::from(state.is_counted && (counts || state.counting.is_some()));
-        let winnable = plan.winnable + looked_next + found_next + pending + advised;
+        let of_tree = facts.hidden_bytes;
+        let winnable = plan.winnable + looked_next + found_next + pending + advised + of_tree;
+        let compacted = self.freed_by_compactions(state);
+        if facts.is_all_inline() {
+            state.freed.note(compacted, Duration::ZERO);
+        }
         state.freed.pass(now, over && winnable > 0);
         stall_controller.space.set(pace(&PaceFacts {
             allocated,
@@ -393,7 +430,10 @@ impl Collector {
             start: ceiling.start(),
             limit: ceiling.limit(),
             ceiling: bounds.ceiling,
-            insert_share: state.live.insert_share(),
+            insert_share: match facts.is_all_inline() {
+                true => 1.0 - state.hidden_share.get(),
+                false => state.live.insert_share(),
+            },
             log_bytes: stall_controller.log_bytes.load(Ordering::Relaxed),
             winnable,
             freed_per_second: state.freed.per_second(),

@@ -2,6 +2,7 @@
 
 use crate::base::pointer::SegmentId;
 use crate::base::size::FILE_BLOCK_BYTES;
+use crate::gc::hidden_share::TreeSpread;
 use crate::segment::SegmentKind;
 
 /// The use of a database's space, in allocated bytes of its files.
@@ -18,6 +19,10 @@ pub struct SpaceFacts {
     /// Bytes of keys and inline values in memtables, which a flush writes to new files before the
     /// log that holds them can go.
     pub unflushed_bytes: u64,
+    /// What tables and memtables hold.
+    pub tree: TreeSpread,
+    /// Bytes that compactions can free, if all values are in tables.
+    pub hidden_bytes: u64,
     /// Garbage in segments that are kept for a consumer of the change feed. It is beyond the bounds
     /// of space, as nothing frees it.
     pub followed_bytes: u64,
@@ -26,6 +31,17 @@ pub struct SpaceFacts {
 }
 
 impl SpaceFacts {
+    /// Returns true if a table references a segment. If none does, a liveness scan would read every
+    /// value, and find nothing to free.
+    pub fn has_references(&self) -> bool {
+        self.segments.iter().any(|segment| segment.referenced > 0)
+    }
+
+    /// Returns true if there are tables, and all values are in them.
+    pub fn is_all_inline(&self) -> bool {
+        self.tree.entries > 0 && !self.has_references()
+    }
+
     /// Sums up the garbage of the segments that a consumer keeps, once these are marked.
     pub fn sum_followed(&mut self) {
         let followed = self.segments.iter().filter(|it| it.fault == Some(SegmentFault::Followed));

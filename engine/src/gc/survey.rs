@@ -5,6 +5,7 @@ use crate::base::error::{IoContext, Result};
 use crate::base::pointer::SegmentId;
 use crate::base::size::FILE_BLOCK_BYTES;
 use crate::gc::facts::{DeadRuns, PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::hidden_share::TreeSpread;
 use crate::gc::liveness_scan::{Live, LiveRecord, LivenessScan};
 use crate::gc::punch::runs::{MAX_HOLES, dead_runs, total};
 use crate::gc::relocate::VictimRecords;
@@ -154,7 +155,11 @@ pub fn survey(
     for keyspace in version.keyspaces.values() {
         let bytes = keyspace.levels.tables().map(|(_, table)| blocks(table.meta.bytes));
         facts.table_bytes += bytes.sum::<u64>();
+        facts.tree.add(&TreeSpread::of(&keyspace.levels));
     }
+    // A memtable is above all runs.
+    let unflushed = TreeSpread { bytes: unflushed_bytes, above_bytes: unflushed_bytes, entries: 0 };
+    facts.tree.add(&unflushed);
     // The output of running compactions is on the disk in addition to their inputs.
     facts.table_bytes += context.set.unnamed_bytes();
     let relocations = version.relocations.values().map(|relocation| blocks(relocation.meta.bytes));

@@ -47,6 +47,7 @@ pub(super) fn give(
         // The report shows all bytes.
         followed_bytes: 0,
         segments: segments.iter().map(|segment| facts_of(segment, fault_of)).collect(),
+        ..SpaceFacts::default()
     };
     let reasons = explain(&facts, policy);
     for segment in segments {

@@ -1,7 +1,7 @@
 //! Read-ahead: blocks that are read in sequence come from the file in larger and larger pieces.
 //!
 //! Place in the data's way: each iterator has one, which is used if a block is not in the cache. A
-//! pass over everything reads [`MAX_WINDOW_BYTES`] at once from the first block on. A cursor reads
+//! pass over everything reads [`PASS_WINDOW_BYTES`] at once from the first block on. A cursor reads
 //! single blocks until it has read two neighbours from the file, in either direction; then the
 //! window starts at [`MIN_WINDOW_BYTES`] and doubles. The kernel does not read ahead, because the
 //! files are advised to expect random reads.
@@ -14,6 +14,9 @@ use std::borrow::Cow;
 
 const MIN_WINDOW_BYTES: usize = 16 << 10;
 const MAX_WINDOW_BYTES: usize = 256 << 10;
+/// A compaction reads several tables at the same time, and each read between those of another file
+/// may cost a random access. The more it reads at once, the less these are.
+const PASS_WINDOW_BYTES: usize = 1 << 20;
 
 /// Reads blocks of one table from its file, several in one read if they are read in sequence.
 #[derive(Default)]
@@ -30,7 +33,11 @@ pub(super) struct ReadAhead {
 impl ReadAhead {
     /// Makes a read-ahead for a pass over everything.
     pub(super) fn whole_pass() -> Self {
-        ReadAhead { whole_pass: true, window: MAX_WINDOW_BYTES, ..Self::default() }
+        ReadAhead { whole_pass: true, window: PASS_WINDOW_BYTES, ..Self::default() }
+    }
+
+    fn most(&self) -> usize {
+        if self.whole_pass { PASS_WINDOW_BYTES } else { MAX_WINDOW_BYTES }
     }
 
     /// Reads, verifies and returns block `number`, which lies at `handle`.
@@ -56,7 +63,7 @@ impl ReadAhead {
         self.last = Some(number);
         if self.buffered(handle).is_none() {
             if backward || forward {
-                self.window = (2 * self.window).clamp(MIN_WINDOW_BYTES, MAX_WINDOW_BYTES);
+                self.window = (2 * self.window).clamp(MIN_WINDOW_BYTES, self.most());
             } else if !self.whole_pass {
                 self.window = 0;
             }

@@ -71,7 +71,8 @@ pub struct KeyspaceOptions {
     /// The number of tables in L0 that starts a compaction, where those of one ingest count as one.
     /// Default 4.
     pub level0_trigger: usize,
-    /// Target size of L1, in bytes. Default 64 MiB; each deeper level is ten times larger.
+    /// Target size of L1, in bytes. Default 64 MiB. Each deeper level is at most ten times larger,
+    /// and all but the deepest are at most a tenth of the next, if they have more than this.
     pub level_base_bytes: u64,
     /// Values that are put without an expiry of their own expire after this time, in whole
     /// milliseconds. Default `None`: they never do. What was put before a change keeps its time.

@@ -451,3 +451,43 @@ fn an_error_ends_the_compaction_and_the_next_one_goes_on() {
     assert_eq!(words.iter().count(), 2);
     assert!(words.get("a").unwrap().is_none());
 }
+
+/// Guards against log that takes space for as long as a compaction takes, though no replay needs
+/// it any more.
+#[test]
+fn log_behind_the_head_goes_while_a_compaction_is_long() {
+    let dir = common::dir();
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+    let may_go_on = Mutex::new(may_go_on);
+    let filter = by(move |_| {
+        // Both fail once the test has ended them, and then nobody waits.
+        let _ = begun.send(());
+        let _ = may_go_on.lock().unwrap().recv();
+        Ok(FilterDecision::Keep)
+    });
+    let options = Options { compaction_threads: 1, ..options(Separation::Off) };
+    let builder = Db::builder(dir.path()).options(options);
+    let db = builder.compaction_filter("default", filter).open().unwrap();
+    let words = db.default_keyspace();
+    let fill = || {
+        for number in 0..100 {
+            words.put(common::key(number), filled("value", 100)).unwrap();
+        }
+        db.flush().unwrap();
+    };
+    while has_begun.try_recv().is_err() {
+        fill();
+    }
+    let dropped = db.stats().segments_dropped;
+    while db.stats().segments_dropped == dropped {
+        // More than what fills L0 is not written: it would wait for the compaction.
+        std::thread::yield_now();
+        if db.stats().keyspaces[0].levels[0].tables < 8 {
+            fill();
+        }
+    }
+    drop((go_on, has_begun));
+    db.wait_idle().unwrap();
+    assert_eq!(words.iter().count(), 100);
+}

@@ -216,6 +216,31 @@ fn writers_of_a_store_just_opened_are_not_held_up() {
     assert_eq!(stall.count, 0);
 }
 
+/// Guards against reading a whole store of inline values again and again, though nothing can be
+/// freed that way.
+#[test]
+fn a_store_without_separated_values_is_never_read_for_its_garbage() {
+    let dir = common::dir();
+    let keyspace = common::separating(None);
+    let gc = GcOptions { space_allowance_bytes: 0, ..GcOptions::default() };
+    let db = common::open_with(dir.path(), Options { gc, keyspace, ..common::tiny() });
+    for version in 1..20 {
+        (0..KEYS).for_each(|number| put(&db, number, version));
+    }
+    db.wait_idle().unwrap();
+    db.gc().unwrap();
+    assert_values(&db, |_| Some(19));
+    assert_eq!(db.stats().gc.liveness_scans, 0);
+    // With the first values in segments, there may be something to free.
+    let separated = common::separating(Some(64));
+    db.default_keyspace().set_options(separated).unwrap();
+    (0..KEYS).for_each(|number| put(&db, number, 20));
+    db.flush().unwrap();
+    db.gc().unwrap();
+    assert!(db.stats().gc.liveness_scans > 0, "{}", db.stats());
+    assert_values(&db, |_| Some(20));
+}
+
 /// Creates a database with far more records than one liveness scan can list, and deletes half of
 /// them. Returns it with its number of live bytes.
 fn half_deleted(dir: &Path, automatic: bool) -> (Db, u64) {

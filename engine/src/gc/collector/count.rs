@@ -56,6 +56,9 @@ impl Collector {
         if matches!(mode, Mode::Off | Mode::Paused) || !facts.segments.iter().any(|s| s.sealed) {
             return false;
         }
+        if !facts.has_references() {
+            return false;
+        }
         let written = self.written();
         if !state.is_counted {
             return is_first_scan_due(&self.first_scan_need(facts), mode);

@@ -68,6 +68,7 @@ fn store(chance: &Chance) -> SpaceFacts {
         followed_bytes: 0,
         unflushed_bytes: if chance.one_in(2) { 0 } else { chance.below(64 << 20) },
         segments,
+        ..SpaceFacts::default()
     }
 }
 
