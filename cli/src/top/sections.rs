@@ -263,8 +263,8 @@ pub(crate) fn keyspaces(course: &Course, order: KeyspaceOrder) -> Vec<Row> {
     // Equal ones stay in the order of their names, in which they are told.
     told.sort_by(|a, b| key(b).total_cmp(&key(a)));
     for keyspace in told {
-        let name: String = keyspace["name"].as_str().unwrap_or("?").chars().take(11).collect();
-        let mut row = Row::default().plain(format!("{name:<12}"));
+        let name = keyspace["name"].as_str().unwrap_or("?");
+        let mut row = Row::of(Look::Plain, name).fitted(11).plain(" ");
         row = row.plain(format!("{:>6}", short_count(number(keyspace, "table_entries"))));
         row = row.plain(format!("{:>6}", short_bytes(number(keyspace, "memtable_bytes"))));
         for (level, told) in levels(keyspace).iter().enumerate() {
@@ -335,7 +335,7 @@ pub(crate) fn jobs(course: &Course) -> Vec<Row> {
     let mut rows = vec![heading("RUNNING")];
     for job in course.now.jobs["jobs"].as_array().into_iter().flatten() {
         let text = |field: &str| job[field].as_str().unwrap_or_default().to_owned();
-        let kind = text("kind").replace('_', " ");
+        let kind = text("kind").replace('_', " ").replace("value gc", "value GC");
         let keyspace = text("keyspace");
         let of = if keyspace.is_empty() { "" } else { " of " };
         let mut row = Row::default().plain(format!("{kind}{of}{keyspace}"));
