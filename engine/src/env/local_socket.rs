@@ -13,8 +13,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, openat, statat, unlink
 use rustix::io::Errno;
 use rustix::net::Shutdown::Both;
 use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, send, shutdown,
-    socket_with,
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, send,
+    shutdown, socket_with,
 };
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};
@@ -112,10 +112,8 @@ impl SocketListener for OsListener {
     fn accept(&self) -> io::Result<Option<Arc<dyn Connection>>> {
         let Some(listener) = self.listener.lock().clone() else { return Ok(None) };
         loop {
-            let mut waited = [
-                PollFd::new(&self.bell, PollFlags::IN),
-                PollFd::new(&listener, PollFlags::IN),
-            ];
+            let mut waited =
+                [PollFd::new(&self.bell, PollFlags::IN), PollFd::new(&listener, PollFlags::IN)];
             match poll(&mut waited, None) {
                 Err(Errno::INTR) => continue,
                 woken => woken?,

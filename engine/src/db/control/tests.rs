@@ -258,3 +258,21 @@ fn nobody_waits_at_a_closed_database() {
         assert_eq!(words.get("a").unwrap_err().kind(), ErrorKind::Closed);
     }
 }
+
+/// Guards against a directory that can't be destroyed, as a killed process has left its socket in
+/// it; and against the loss of a file of a user with its name.
+#[test]
+fn a_socket_that_was_left_goes_with_its_database() {
+    for is_socket in [true, false] {
+        let dir = doc_dir("control-destroy");
+        crate::open(&dir).unwrap().close().unwrap();
+        let path = dir.join("CONTROL");
+        match is_socket {
+            true => drop(std::os::unix::net::UnixListener::bind(&path).unwrap()),
+            false => std::fs::write(&path, "mine").unwrap(),
+        }
+        let destroyed = Db::destroy(&dir);
+        assert_eq!(path.exists(), !is_socket, "{destroyed:?}");
+        assert_eq!(dir.exists(), !is_socket);
+    }
+}
