@@ -91,12 +91,9 @@ impl LiveStore {
 
     fn strange(&self, what: &str) -> Error {
         let process = &self.process;
-        Error::new(
-            ErrorKind::Unsupported,
-            format!("the answer of {process} is odd: {what}"),
-        )
-        .in_file(&self.dir.join(SOCKET))
-        .advise("use the version of cleave that fits the program that has the database open")
+        Error::new(ErrorKind::Unsupported, format!("the answer of {process} is odd: {what}"))
+            .in_file(&self.dir.join(SOCKET))
+            .advise("use the version of cleave that fits the program that has the database open")
     }
 
     fn gone(&self, error: io::Error) -> Error {

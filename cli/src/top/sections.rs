@@ -153,6 +153,8 @@ pub(crate) fn traffic(course: &Course) -> Vec<Row> {
             Row::of(Look::Faint, format!("{label:<11}")).plain(format!("{count:>6} {size:>11}"));
         rows.push(match course {
             Some(chart) => row.plain(" ").and(Look::Good, chart),
+            // The log's count is not what its label says.
+            None if label == "log" => row.and(Look::Faint, "   (syncs)"),
             None => row,
         });
     };
@@ -166,7 +168,7 @@ pub(crate) fn traffic(course: &Course) -> Vec<Row> {
     );
     row("gets", some("gets"), None, Some(chart(&course.reads)));
     row("values read", some("value_reads"), some("value_bytes_read"), None);
-    row("log", some("log_syncs"), some("log_bytes_written"), Some("  (syncs)".into()));
+    row("log", some("log_syncs"), some("log_bytes_written"), None);
     row("flushes", some("flushes"), some("flush_bytes_written"), None);
     row("compaction", some("compactions"), some("compaction_bytes_written"), None);
     let by_gc = rate("gc_bytes_moved") + rate("gc_relocation_bytes");
@@ -241,7 +243,7 @@ pub(crate) fn memory(course: &Course) -> Vec<Row> {
 
 /// Keyspaces with their levels.
 pub(crate) fn keyspaces(course: &Course, order: KeyspaceOrder) -> Vec<Row> {
-    let mut head = format!("{:<12}{:>6}{:>6}{:>5}", "KEYSPACE", "keys", "mem", "L0");
+    let mut head = format!("{:<11}{:>7}{:>6}{:>5}", "KEYSPACE", "entries", "mem", "L0");
     (1..=6).for_each(|level| head += &format!("{:>6}", format!("L{level}")));
     let head = heading(&format!("{head}{:>6}", "score"));
     let mut rows = vec![head.and(Look::Faint, format!(" ▾{}", order.name()))];
