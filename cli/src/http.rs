@@ -46,7 +46,7 @@ pub(crate) fn serve(
             // so must not find that this has ended.
             Err(error) => {
                 if !is_of_client(&error) {
-                    std::thread::sleep(PAUSE);
+                    rest();
                 }
                 continue;
             }
@@ -61,6 +61,11 @@ pub(crate) fn serve(
             drop(place);
         });
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "nothing tells when descriptors are there again")]
+fn rest() {
+    std::thread::sleep(PAUSE);
 }
 
 /// Returns true for failures that only concern the client that was about to be accepted.

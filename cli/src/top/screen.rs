@@ -129,8 +129,8 @@ pub(crate) fn text(rows: &[Row], colours: bool) -> String {
     out
 }
 
-/// Returns what draws the rows over whatever the terminal shows. They fill it, so nothing is erased:
-/// behind the last column, that would erase the last letter.
+/// Returns what draws the rows over whatever the terminal shows. They fill it, so nothing is
+/// erased: behind the last column, that would erase the last letter.
 pub(crate) fn drawn(rows: &[Row], colours: bool) -> String {
     let mut out = String::from("\x1b[H");
     for (index, row) in rows.iter().enumerate() {

@@ -96,7 +96,7 @@ impl Db {
         let mut buffer = vec![0; 1 << 20];
         let mut offset = 0;
         loop {
-            // A process that was asked for a checkpoint on another device closes before it is there.
+            // A process that was asked for a checkpoint on another device need not finish it.
             self.core.check_closing()?;
             let read = source.read_at(&mut buffer, offset).doing("read", from)?;
             if read == 0 {

@@ -178,8 +178,8 @@ impl Connection for OsConnection {
 
     fn write(&self, bytes: &[u8], time: Duration) -> io::Result<usize> {
         self.stream.set_write_timeout(Some(at_least_one_tick(time)))?;
-        // A client that has gone must not end a program that leaves SIGPIPE as it was, as those in C
-        // do. Older versions of the standard library would.
+        // A client that has gone must not end a program that leaves SIGPIPE as it was, as those in
+        // C do. Older versions of the standard library would.
         again(|| Ok(send(&self.stream, bytes, SendFlags::NOSIGNAL)?))
     }
 
