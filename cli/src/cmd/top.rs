@@ -124,8 +124,10 @@ impl TopSession {
                 let due = looked + Duration::from_secs_f64(self.interval);
                 let left = due.saturating_duration_since(Instant::now());
                 if left.is_zero() && !self.is_paused {
-                    looked = Instant::now();
                     self.look();
+                    // From its end on: where a look takes longer than the interval, as the process
+                    // is stopped, keys are read between two of them all the same.
+                    looked = Instant::now();
                     break;
                 }
                 let wait = if self.is_paused { RESIZE_CHECK } else { left.min(RESIZE_CHECK) };
