@@ -37,5 +37,6 @@ summary{cursor:pointer;overflow-wrap:anywhere;color:var(--dim);margin-bottom:8px
 .chart{display:block;width:100%;height:auto}
 .chart text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:var(--ink)}
 .chart text.faint{fill:var(--dim)}.chart .grid{stroke:var(--line)}
+@media(max-width:640px){section{overflow-x:auto}.chart{min-width:640px}}
 @media print{main{max-width:none}details>*{display:block}}
 ";
