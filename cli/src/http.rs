@@ -28,7 +28,11 @@ impl Page {
     }
 }
 
-/// Answers each GET with what `page` returns for its path. Returns only if the system fails.
+/// The pause after a failure to accept a client, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers each GET with what `page` returns for its path. Returns only if the listener can't
+/// accept any.
 pub(crate) fn serve(
     listener: &TcpListener,
     page: impl Fn(&str) -> Page + Send + Sync + 'static,
@@ -37,8 +41,15 @@ pub(crate) fn serve(
     loop {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
-            Err(error) if is_of_client(&error) => continue,
-            Err(error) => return Err(error),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
+            // The client has gone, or descriptors or memory are short. A collector comes again, and
+            // so must not find that this has ended.
+            Err(error) => {
+                if !is_of_client(&error) {
+                    rest();
+                }
+                continue;
+            }
         };
         let place = Place::take(&served);
         let page = page.clone();
@@ -50,6 +61,11 @@ pub(crate) fn serve(
             drop(place);
         });
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "nothing tells when descriptors are there again")]
+fn rest() {
+    std::thread::sleep(PAUSE);
 }
 
 /// Returns true for failures that only concern the client that was about to be accepted.
@@ -96,7 +112,7 @@ fn answer(stream: &TcpStream, page: &dyn Fn(&str) -> Page) -> io::Result<()> {
 /// Reads up to the empty line, or what comes before the bound.
 fn read_head(mut stream: &TcpStream, until: Instant) -> io::Result<Vec<u8>> {
     let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < MAX_HEAD_BYTES {
+    while !is_whole(&head) && head.len() < MAX_HEAD_BYTES {
         stream.set_read_timeout(Some(left(until)?))?;
         let read = stream.read(&mut buffer)?;
         if read == 0 {
@@ -105,6 +121,14 @@ fn read_head(mut stream: &TcpStream, until: Instant) -> io::Result<Vec<u8>> {
         head.extend_from_slice(&buffer[..read]);
     }
     Ok(head)
+}
+
+/// Returns true if a head has its empty line. Some write lines without a carriage return.
+fn is_whole(head: &[u8]) -> bool {
+    let mut lines = head.split(|&byte| byte == b'\n').map(|line| line.trim_ascii_end());
+    // What is behind the last line end is no line yet.
+    lines.next_back();
+    lines.skip(1).any(<[u8]>::is_empty)
 }
 
 fn write(mut stream: &TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
@@ -131,14 +155,19 @@ fn parse_head(head: &[u8]) -> Result<(&str, &str), Page> {
             "the request is too long\n",
         ));
     }
-    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    let line = std::str::from_utf8(line).map_err(|_| bad())?;
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let line = std::str::from_utf8(line.trim_ascii_end()).map_err(|_| bad())?;
     let words: Vec<&str> = line.split(' ').collect();
     let [method, target, "HTTP/1.0" | "HTTP/1.1"] = words[..] else { return Err(bad()) };
     if !matches!(method, "GET" | "HEAD") {
         return Err(Page::plain("405 Method Not Allowed", "only GET and HEAD are known\n"));
     }
-    Ok((method, target.split('?').next().unwrap_or_default()))
+    // What a proxy would be asked for has the host before the path; every server must take that.
+    let path = match target.strip_prefix("http://") {
+        Some(rest) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => target,
+    };
+    Ok((method, path.split('?').next().unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -160,6 +189,17 @@ mod tests {
         {
             assert_eq!(status(bad), "400 Bad Request");
         }
+        let absolute = b"GET http://host:1/metrics HTTP/1.1\n\n";
+        assert_eq!(parse_head(absolute).ok(), Some(("GET", "/metrics")));
         assert_eq!(status(&[b'x'; MAX_HEAD_BYTES]), "431 Request Header Fields Too Large");
+    }
+
+    #[test]
+    fn a_head_ends_with_an_empty_line() {
+        for whole in ["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\n\n"] {
+            assert!(is_whole(whole.as_bytes()));
+            assert!(!is_whole(&whole.as_bytes()[..whole.len() - 1]));
+        }
+        assert!(!is_whole(b"") && !is_whole(b"\r\n"));
     }
 }

@@ -42,12 +42,18 @@ const INTERVALS: [f64; 9] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
 /// The longest wait for a key before it is looked whether the terminal has another size.
 const RESIZE_CHECK: Duration = Duration::from_millis(200);
 
+/// The time after which a process that sends nothing is shown as one that does not answer. Keys
+/// wait as long.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// What is looked at, and how.
 struct TopSession {
     dir: PathBuf,
     name: String,
     live: Option<LiveStore>,
     course: Course,
+    /// What is to be said if the last look found nothing new.
+    notice: Option<String>,
     interval: f64,
     is_paused: bool,
     order: KeyspaceOrder,
@@ -55,7 +61,7 @@ struct TopSession {
 }
 
 pub(crate) fn run(args: &TopArgs) -> Outcome {
-    let live = match LiveStore::find(&args.dir) {
+    let live = match LiveStore::found_within(PATIENCE, &args.dir) {
         Some(live) => live,
         // This has the error that says why there is none.
         None => live::required(&args.dir)?,
@@ -65,6 +71,7 @@ pub(crate) fn run(args: &TopArgs) -> Outcome {
         name: args.dir.display().to_string(),
         course: Course::begin(Sample::take(&live)?),
         live: Some(live),
+        notice: None,
         interval: args.interval,
         is_paused: false,
         order: KeyspaceOrder::Name,
@@ -96,12 +103,11 @@ impl TopSession {
             (false, true) => format!("every {} s", self.interval),
             (false, false) => "one look".to_owned(),
         };
-        let is_gone = self.live.is_none();
         let view = ScreenView {
             name: &self.name,
             order: self.order,
             state: &state,
-            notice: is_gone.then_some("the process has ended; waiting for another"),
+            notice: self.notice.as_deref(),
             has_keys,
             colours: self.colours,
         };
@@ -118,8 +124,10 @@ impl TopSession {
                 let due = looked + Duration::from_secs_f64(self.interval);
                 let left = due.saturating_duration_since(Instant::now());
                 if left.is_zero() && !self.is_paused {
-                    looked = Instant::now();
                     self.look();
+                    // From its end on: where a look takes longer than the interval, as the process
+                    // is stopped, keys are read between two of them all the same.
+                    looked = Instant::now();
                     break;
                 }
                 let wait = if self.is_paused { RESIZE_CHECK } else { left.min(RESIZE_CHECK) };
@@ -149,15 +157,20 @@ impl TopSession {
     /// Takes a sample; if the process has ended, looks for another.
     fn look(&mut self) {
         if self.live.is_none() {
-            self.live = LiveStore::find(&self.dir);
+            self.live = LiveStore::found_within(PATIENCE, &self.dir);
         }
         let sample = self.live.as_ref().map(Sample::take);
-        match sample {
-            Some(Ok(sample)) => self.course.go_on(sample),
-            // A process that is busy or stopped is asked again; one that has ended is not there.
-            Some(Err(_)) => self.live = LiveStore::find(&self.dir),
-            None => {}
+        if let Some(Ok(sample)) = sample {
+            self.course.go_on(sample);
+            self.notice = None;
+            return;
         }
+        // A process that is busy or stopped is asked again; one that has ended is not there.
+        self.live = LiveStore::found_within(PATIENCE, &self.dir);
+        self.notice = Some(match (&self.live, sample) {
+            (Some(_), Some(Err(error))) => format!("old numbers: {}", error.message()),
+            _ => "the process has ended; waiting for another".to_owned(),
+        });
     }
 }
 

@@ -3,7 +3,7 @@
 use super::section;
 use crate::doctor::facts::{Facts, number};
 use crate::picture::svg::escaped;
-use crate::text::human_bytes;
+use crate::text::{human_bytes, human_count};
 use std::fmt::Write;
 
 /// The width of all charts, in units that the browser scales.
@@ -94,8 +94,10 @@ fn bars(rows: &[(String, f64, &str, String)], about: &str) -> String {
         let y = index as f64 * ROW + 4.0;
         let width = (WIDTH - LABEL - NUMBER) * amount / most;
         text(&mut body, 0.0, y + 13.0, "", label);
-        bar(&mut body, (LABEL, y, width.max(1.0)), colour, tooltip);
-        text(&mut body, LABEL + width.max(1.0) + 8.0, y + 13.0, "faint", &bytes(*amount));
+        // What is not there has no bar, and what is there can be seen.
+        let width = if *amount > 0.0 { width.max(1.0) } else { 0.0 };
+        bar(&mut body, (LABEL, y, width), colour, tooltip);
+        text(&mut body, LABEL + width + 8.0, y + 13.0, "faint", &bytes(*amount));
     }
     chart(rows.len() as f64 * ROW + 4.0, &body, about)
 }
@@ -137,10 +139,10 @@ pub(super) fn levels(facts: &Facts) -> String {
             })
             .collect();
         let about = format!(
-            "{}: {:.0} entries in tables, {:.0} tombstones, {} in memtables",
+            "{}: {} entries in tables, {} tombstones, {} in memtables",
             escaped(name),
-            number(keyspace, "table_entries"),
-            number(keyspace, "tombstones"),
+            human_count(number(keyspace, "table_entries") as u64),
+            human_count(number(keyspace, "tombstones") as u64),
             bytes(number(keyspace, "memtable_bytes"))
         );
         let _ = writeln!(body, "<h3>{about}</h3>");
@@ -192,8 +194,8 @@ pub(super) fn latencies(facts: &Facts) -> String {
         let [median, high, higher, longest] =
             ["p50", "p99", "p999", "max"].map(|field| number(latency, field));
         let about = format!(
-            "{:.0} measured; median {}, 99 % {}, 99.9 % {}, longest {}",
-            number(latency, "count"),
+            "{} measured; median {}, 99 % {}, 99.9 % {}, longest {}",
+            human_count(number(latency, "count") as u64),
             time(median),
             time(high),
             time(higher),

@@ -159,7 +159,7 @@ mod tests {
             }),
             settings: json!({ "database": { "durability": "os & more" }, "keyspaces": {} }),
             jobs: json!({ "holder": "process 1", "uptime_seconds": 90.0, "gc_paused": true }),
-            events: json!([{ "unix_seconds": 3661.0, "event": "opened", "text": "<opened>" }]),
+            events: json!([{ "unix_seconds": 3661.0, "event": "opened", "text": "<opened> a_b" }]),
         }
     }
 
@@ -168,7 +168,14 @@ mod tests {
         let page = page(&facts(), "a<b");
         assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
         assert!(!page.contains("<script") && !page.contains("<opened>") && !page.contains("a<b"));
-        for part in ["Report of a&lt;b", "os &amp; more", "01:01:01", "space_ceiling", "1 234"] {
+        for part in [
+            "Report of a&lt;b",
+            "&lt;opened&gt; a_b",
+            "os &amp; more",
+            "01:01:01",
+            "space_ceiling",
+            "1 234",
+        ] {
             assert!(page.contains(part), "{part} is not there");
         }
         for tag in ["section", "table", "svg", "details", "div", "tr"] {

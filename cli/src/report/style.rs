@@ -13,7 +13,7 @@ font:15px/1.5 system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}
 main{max-width:980px;margin:0 auto;padding:32px 24px}
 h1{font-size:26px;margin:0 0 4px;overflow-wrap:anywhere}
 h2{font-size:18px;margin:36px 0 12px;padding-bottom:4px;border-bottom:1px solid var(--line)}
-h3{font-size:15px;margin:20px 0 6px}
+h3{font-size:15px;margin:20px 0 6px;overflow-wrap:anywhere}
 .dim{color:var(--dim)}footer{margin-top:40px;font-size:13px}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:12px;\
 margin-top:20px}
@@ -29,12 +29,14 @@ th,td{text-align:left;padding:4px 12px 4px 0;border-bottom:1px solid var(--line)
 vertical-align:top;overflow-wrap:anywhere}
 th{color:var(--dim);font-weight:600;font-size:13px}
 td.n,th.n{text-align:right;white-space:nowrap}
-.wide{overflow-x:auto}summary{cursor:pointer;color:var(--dim);margin-bottom:8px}
+.wide{overflow-x:auto}
+summary{cursor:pointer;overflow-wrap:anywhere;color:var(--dim);margin-bottom:8px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;font-size:13px;margin:8px 0 0;padding:0}
 .legend i{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:6px}
 .wide text{white-space:pre}code{font:0.92em 'DejaVu Sans Mono',Menlo,Consolas,monospace}
 .chart{display:block;width:100%;height:auto}
 .chart text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:var(--ink)}
 .chart text.faint{fill:var(--dim)}.chart .grid{stroke:var(--line)}
+@media(max-width:640px){section{overflow-x:auto}.chart{min-width:640px}}
 @media print{main{max-width:none}details>*{display:block}}
 ";

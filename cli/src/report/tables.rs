@@ -31,7 +31,7 @@ fn folded(summary: &str, body: &str) -> String {
 }
 
 fn word(told: &Value, field: &str) -> String {
-    told[field].as_str().unwrap_or("–").replace('_', " ")
+    told[field].as_str().unwrap_or("–").replace('_', " ").replace("value gc", "value GC")
 }
 
 fn items(told: &Value) -> impl Iterator<Item = &Value> {
@@ -122,7 +122,8 @@ pub(super) fn jobs(facts: &Facts) -> String {
 pub(super) fn events(facts: &Facts) -> String {
     let rows = items(&facts.events).map(|event| {
         let time = number(event, "unix_seconds").max(0.0) as u64;
-        vec![day_and_time(time), word(event, "text")]
+        // As it is: it has names, in which underscores mean something.
+        vec![day_and_time(time), event["text"].as_str().unwrap_or_default().to_owned()]
     });
     let mut rows: Vec<_> = rows.collect();
     rows.reverse();

@@ -60,18 +60,22 @@ impl Row {
     /// Returns the number of columns.
     #[cfg(test)]
     pub(crate) fn width(&self) -> usize {
-        self.0.iter().map(|(_, text)| text.chars().count()).sum()
+        self.0.iter().flat_map(|(_, text)| text.chars()).map(columns).sum()
     }
 
     /// Cuts the row, or fills it with blanks, so that it has `width` columns.
     pub(crate) fn fitted(mut self, width: usize) -> Row {
         let mut left = width;
+        let mut is_cut = false;
         for (_, text) in &mut self.0 {
-            let count = text.chars().count();
-            if count > left {
-                *text = text.chars().take(left).collect();
+            let letters = std::mem::take(text);
+            for letter in letters.chars() {
+                is_cut |= columns(letter) > left;
+                if !is_cut {
+                    left -= columns(letter);
+                    text.push(letter);
+                }
             }
-            left -= count.min(left);
         }
         let look = self.0.last().map_or(Look::Plain, |(look, _)| *look);
         let look = if look == Look::Bar { Look::Bar } else { Look::Plain };
@@ -105,9 +109,29 @@ impl Row {
     }
 }
 
-/// Returns text of another process without control characters, which could change the terminal.
+/// Returns text of another process without what could change the terminal or the order of columns:
+/// control characters, marks of direction, and letters without a column of their own.
 fn shown(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+    text.chars().map(|letter| if is_odd(letter) { '\u{fffd}' } else { letter }).collect()
+}
+
+fn is_odd(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{300}'..='\u{36f}' | '\u{61c}' | '\u{180e}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{20d0}'..='\u{20ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{fe20}'..='\u{fe2f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Returns the columns that a letter takes: two for those of East Asia and for pictures.
+fn columns(letter: char) -> usize {
+    let is_wide = matches!(letter,
+        '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{303e}' | '\u{3041}'..='\u{a4cf}'
+        | '\u{a960}'..='\u{a97f}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}' | '\u{ff00}'..='\u{ff60}' | '\u{ffe0}'..='\u{ffe6}'
+        | '\u{1f000}'..='\u{1faff}' | '\u{20000}'..='\u{3fffd}');
+    if is_wide { 2 } else { 1 }
 }
 
 #[cfg(test)]
@@ -120,6 +144,11 @@ mod tests {
         assert_eq!(row.width(), 8);
         for width in [0, 1, 3, 8, 20] {
             assert_eq!(row.clone().fitted(width).width(), width);
+        }
+        let wide = Row::of(Look::Plain, "\u{8868}\u{202e}e\u{301}\u{1f600}").plain("x");
+        assert_eq!(wide.width(), 8);
+        for width in 0..12 {
+            assert_eq!(wide.clone().fitted(width).width(), width);
         }
         let mut plain = String::new();
         row.clone().beside(10, Row::of(Look::Bad, "x")).push_to(&mut plain, false);

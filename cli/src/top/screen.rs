@@ -129,7 +129,8 @@ pub(crate) fn text(rows: &[Row], colours: bool) -> String {
     out
 }
 
-/// Returns what draws the rows over whatever the terminal shows.
+/// Returns what draws the rows over whatever the terminal shows. They fill it, so nothing is
+/// erased: behind the last column, that would erase the last letter.
 pub(crate) fn drawn(rows: &[Row], colours: bool) -> String {
     let mut out = String::from("\x1b[H");
     for (index, row) in rows.iter().enumerate() {
@@ -137,9 +138,8 @@ pub(crate) fn drawn(rows: &[Row], colours: bool) -> String {
             out.push_str("\r\n");
         }
         row.push_to(&mut out, colours);
-        out.push_str("\x1b[K");
     }
-    out + "\x1b[J"
+    out
 }
 
 #[cfg(test)]
@@ -182,7 +182,7 @@ mod tests {
                 assert!(rows.len() <= size.1 && (!has_keys || rows.len() == size.1), "{size:?}");
                 assert!(rows.iter().all(|row| row.width() == size.0), "{size:?}");
                 let drawn = drawn(&rows, false);
-                assert_eq!(drawn.matches('\x1b').count(), rows.len() + 2, "only our own codes");
+                assert_eq!(drawn.matches('\x1b').count(), 1, "only our own codes");
             }
         }
     }

@@ -153,6 +153,8 @@ pub(crate) fn traffic(course: &Course) -> Vec<Row> {
             Row::of(Look::Faint, format!("{label:<11}")).plain(format!("{count:>6} {size:>11}"));
         rows.push(match course {
             Some(chart) => row.plain(" ").and(Look::Good, chart),
+            // The log's count is not what its label says.
+            None if label == "log" => row.and(Look::Faint, "   (syncs)"),
             None => row,
         });
     };
@@ -166,7 +168,7 @@ pub(crate) fn traffic(course: &Course) -> Vec<Row> {
     );
     row("gets", some("gets"), None, Some(chart(&course.reads)));
     row("values read", some("value_reads"), some("value_bytes_read"), None);
-    row("log", some("log_syncs"), some("log_bytes_written"), Some("  (syncs)".into()));
+    row("log", some("log_syncs"), some("log_bytes_written"), None);
     row("flushes", some("flushes"), some("flush_bytes_written"), None);
     row("compaction", some("compactions"), some("compaction_bytes_written"), None);
     let by_gc = rate("gc_bytes_moved") + rate("gc_relocation_bytes");
@@ -241,7 +243,7 @@ pub(crate) fn memory(course: &Course) -> Vec<Row> {
 
 /// Keyspaces with their levels.
 pub(crate) fn keyspaces(course: &Course, order: KeyspaceOrder) -> Vec<Row> {
-    let mut head = format!("{:<12}{:>6}{:>6}{:>5}", "KEYSPACE", "keys", "mem", "L0");
+    let mut head = format!("{:<11}{:>7}{:>6}{:>5}", "KEYSPACE", "entries", "mem", "L0");
     (1..=6).for_each(|level| head += &format!("{:>6}", format!("L{level}")));
     let head = heading(&format!("{head}{:>6}", "score"));
     let mut rows = vec![head.and(Look::Faint, format!(" ▾{}", order.name()))];
@@ -263,8 +265,8 @@ pub(crate) fn keyspaces(course: &Course, order: KeyspaceOrder) -> Vec<Row> {
     // Equal ones stay in the order of their names, in which they are told.
     told.sort_by(|a, b| key(b).total_cmp(&key(a)));
     for keyspace in told {
-        let name: String = keyspace["name"].as_str().unwrap_or("?").chars().take(11).collect();
-        let mut row = Row::default().plain(format!("{name:<12}"));
+        let name = keyspace["name"].as_str().unwrap_or("?");
+        let mut row = Row::of(Look::Plain, name).fitted(11).plain(" ");
         row = row.plain(format!("{:>6}", short_count(number(keyspace, "table_entries"))));
         row = row.plain(format!("{:>6}", short_bytes(number(keyspace, "memtable_bytes"))));
         for (level, told) in levels(keyspace).iter().enumerate() {
@@ -335,7 +337,7 @@ pub(crate) fn jobs(course: &Course) -> Vec<Row> {
     let mut rows = vec![heading("RUNNING")];
     for job in course.now.jobs["jobs"].as_array().into_iter().flatten() {
         let text = |field: &str| job[field].as_str().unwrap_or_default().to_owned();
-        let kind = text("kind").replace('_', " ");
+        let kind = text("kind").replace('_', " ").replace("value gc", "value GC");
         let keyspace = text("keyspace");
         let of = if keyspace.is_empty() { "" } else { " of " };
         let mut row = Row::default().plain(format!("{kind}{of}{keyspace}"));

@@ -24,8 +24,9 @@ impl Tty {
         raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
         tcsetattr(&stdin, OptionalActions::Now, &raw)?;
         let tty = Tty { stdin, before };
-        // The other screen, without a cursor.
-        tty.write("\x1b[?1049h\x1b[?25l")?;
+        // The other screen, without a cursor. A row that is too long after all, as the terminal has
+        // another size by now or other letters, is cut and does not push the next one down.
+        tty.write("\x1b[?1049h\x1b[?25l\x1b[?7l")?;
         Ok(Some(tty))
     }
 
@@ -81,7 +82,7 @@ pub(crate) fn size() -> Option<(usize, usize)> {
 impl Drop for Tty {
     fn drop(&mut self) {
         // The terminal may be gone; then there is nothing to mend.
-        let _ = self.write("\x1b[?25h\x1b[?1049l");
+        let _ = self.write("\x1b[?7h\x1b[?25h\x1b[?1049l");
         let _ = tcsetattr(&self.stdin, OptionalActions::Now, &self.before);
     }
 }

@@ -50,7 +50,7 @@ fn live(dir: &Dir, holder: &Holder, args: &[&str]) -> String {
     assert!(output.status.success(), "{args:?}: {stderr}");
     assert_eq!(
         stderr,
-        format!("DB is in use by process {}, which answers\n", holder.process.id()),
+        format!("DB is in use by process {} (cleave), which answers\n", holder.process.id()),
         "{args:?}"
     );
     String::from_utf8(output.stdout).unwrap()

@@ -54,6 +54,7 @@ impl Db {
         create::create_new_dir(env, target)?;
         // I5: the version holds its files while they are linked.
         for path in version.paths() {
+            self.core.check_closing()?;
             self.link(&path, target)?;
         }
         drop(unpunched);
@@ -115,6 +116,8 @@ impl Db {
         let mut buffer = vec![0; 1 << 20];
         let mut offset = 0;
         loop {
+            // A process that was asked for a checkpoint on another device need not finish it.
+            self.core.check_closing()?;
             let read = source.read_at(&mut buffer, offset).doing("read", from)?;
             if read == 0 {
                 break;

@@ -14,7 +14,8 @@ use std::path::Path;
 
 impl Db {
     /// Destroys the database at `path`: removes every file that has a name of CleaveDB's, and the
-    /// directory if that leaves it empty and it can be removed. Files of other names stay. A
+    /// directory if that leaves it empty and it can be removed. Files of other names stay, and so
+    /// does what is called CONTROL and is no socket. A
     /// directory without any numbered file of ours is left alone. Fails with [`ErrorKind::Locked`]
     /// if somebody holds the database open, and with [`ErrorKind::InvalidArgument`] on the
     /// directory of another store. Destroying a database that does not exist succeeds.
@@ -69,8 +70,11 @@ fn destroy(env: &Env, dir: &Path) -> Result<()> {
 
 fn remove_ours(fs: &dyn Fs, dir: &Path, ours: impl Fn(&Path) -> bool) -> Result<()> {
     for path in fs.list(dir).doing("list", dir)? {
-        if ours(&path) {
-            let path = dir.join(path.file_name().unwrap_or_default());
+        let path = dir.join(path.file_name().unwrap_or_default());
+        // Ours is a socket. A database opens beside anything else of that name, and leaves it.
+        let is_foreign = path.ends_with(names::CONTROL)
+            && fs.kind(&path).doing("look at", &path)? != Some(NameKind::Socket);
+        if ours(&path) && !is_foreign {
             fs.remove(&path).doing("remove", &path)?;
         }
     }

@@ -70,12 +70,14 @@ impl LongPass {
         self.of.iter().try_for_each(Runtime::check_closing).map_err(Error::from)
     }
 
-    /// Notes that so many bytes were done, tells the user, and waits if that was too fast.
+    /// Notes that so many bytes were done, tells the user, and waits if that was too fast, unless
+    /// the database closes.
     pub(crate) fn advance(&mut self, bytes: u64) {
         self.done_bytes += bytes;
         self.all_bytes = self.all_bytes.max(self.done_bytes);
         if let Some(limit) = &mut self.limit {
-            limit.spend(bytes);
+            let of = &self.of;
+            limit.spend(bytes, || !of.as_ref().is_some_and(Runtime::is_closing));
         }
         if let Some(tell) = &self.options.on_progress {
             tell(PassProgress { done_bytes: self.done_bytes, all_bytes: self.all_bytes });

@@ -5,15 +5,19 @@
 //! nobody can put another directory in its place meanwhile.
 
 use super::fork::Process;
+use super::os::peer_user;
 use super::sockets::{Connection, SocketListener, Sockets};
+use super::sync::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, openat, statat, unlinkat};
 use rustix::io::Errno;
+use rustix::net::Shutdown::Both;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with, sockopt,
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, send,
+    shutdown, socket_with,
 };
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -28,7 +32,8 @@ const BACKLOG: i32 = 16;
 pub(super) struct OsSockets(pub(super) Process);
 
 struct OsListener {
-    listener: UnixListener,
+    /// `None` once the socket was removed.
+    listener: Mutex<Option<Arc<UnixListener>>>,
     /// Wakes who waits, once a number is written to it.
     bell: OwnedFd,
     directory: OwnedFd,
@@ -38,7 +43,10 @@ struct OsListener {
     process: Process,
 }
 
-struct OsConnection(UnixStream);
+struct OsConnection {
+    stream: UnixStream,
+    process: Process,
+}
 
 impl Sockets for OsSockets {
     fn listen(&self, path: &Path) -> io::Result<Arc<dyn SocketListener>> {
@@ -71,7 +79,7 @@ impl Sockets for OsSockets {
         listen(&socket, BACKLOG)?;
         let found = statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(Arc::new(OsListener {
-            listener: UnixListener::from(socket),
+            listener: Mutex::new(Some(Arc::new(UnixListener::from(socket)))),
             bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             directory,
             name,
@@ -102,11 +110,10 @@ fn remove_socket(
 
 impl SocketListener for OsListener {
     fn accept(&self) -> io::Result<Option<Arc<dyn Connection>>> {
+        let Some(listener) = self.listener.lock().clone() else { return Ok(None) };
         loop {
-            let mut waited = [
-                PollFd::new(&self.bell, PollFlags::IN),
-                PollFd::new(&self.listener, PollFlags::IN),
-            ];
+            let mut waited =
+                [PollFd::new(&self.bell, PollFlags::IN), PollFd::new(&listener, PollFlags::IN)];
             match poll(&mut waited, None) {
                 Err(Errno::INTR) => continue,
                 woken => woken?,
@@ -114,7 +121,7 @@ impl SocketListener for OsListener {
             if !waited[0].revents().is_empty() {
                 return Ok(None);
             }
-            let client = match self.listener.accept() {
+            let client = match listener.accept() {
                 Ok((client, _)) => client,
                 // The client has gone again.
                 Err(error)
@@ -131,7 +138,7 @@ impl SocketListener for OsListener {
             };
             if is_allowed(&client) {
                 client.set_nonblocking(false)?;
-                return Ok(Some(Arc::new(OsConnection(client))));
+                return Ok(Some(Arc::new(OsConnection { stream: client, process: self.process })));
             }
         }
     }
@@ -144,30 +151,51 @@ impl SocketListener for OsListener {
 
     fn remove(&self) -> io::Result<()> {
         self.process.check_io()?;
-        remove_socket(&self.directory, &self.name, Some(self.identity))
+        let removed = remove_socket(&self.directory, &self.name, Some(self.identity));
+        let Some(listener) = self.listener.lock().take() else { return removed };
+        // Clients that were not accepted would wait for as long as anybody has the listener open: a
+        // user with a handle of the closed database, or a forked child. From here on nobody can
+        // connect; those that have are accepted, and closed. If that fails for want of descriptors,
+        // they are closed with the listener.
+        let _ = shutdown(&listener, Both);
+        while listener.accept().is_ok() {}
+        removed
     }
 }
 
 /// Returns true if the client runs as our user or as root. A process can't lie about that.
 fn is_allowed(client: &UnixStream) -> bool {
-    let own = rustix::process::geteuid();
-    sockopt::socket_peercred(client).is_ok_and(|peer| peer.uid == own || peer.uid.is_root())
+    const ROOT: u32 = 0;
+    let own = rustix::process::geteuid().as_raw();
+    peer_user(client).is_ok_and(|user| user == own || user == ROOT)
 }
 
 impl Connection for OsConnection {
     fn read(&self, buf: &mut [u8], time: Duration) -> io::Result<usize> {
-        self.0.set_read_timeout(Some(at_least_one_tick(time)))?;
-        again(|| (&self.0).read(buf))
+        self.stream.set_read_timeout(Some(at_least_one_tick(time)))?;
+        again(|| (&self.stream).read(buf))
     }
 
     fn write(&self, bytes: &[u8], time: Duration) -> io::Result<usize> {
-        self.0.set_write_timeout(Some(at_least_one_tick(time)))?;
-        again(|| (&self.0).write(bytes))
+        self.stream.set_write_timeout(Some(at_least_one_tick(time)))?;
+        // A client that has gone must not end a program that leaves SIGPIPE as it was, as those in
+        // C do. Older versions of the standard library would.
+        again(|| Ok(send(&self.stream, bytes, SendFlags::NOSIGNAL)?))
     }
 
     fn end_reading(&self) {
         // It fails only if the client has closed it.
-        let _ = self.0.shutdown(Shutdown::Read);
+        let _ = self.stream.shutdown(Shutdown::Read);
+    }
+}
+
+impl Drop for OsConnection {
+    fn drop(&mut self) {
+        // A child that was forked meanwhile may have a copy, with which the client would wait for
+        // more. A child itself ends nothing that is its parent's.
+        if !self.process.is_gone() {
+            let _ = self.stream.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -186,5 +214,50 @@ fn again(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
             }
             done => return done,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::doc_dir;
+
+    fn listener(name: &str) -> (std::path::PathBuf, Arc<dyn SocketListener>) {
+        let path = doc_dir(name).join("CONTROL");
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let listener = OsSockets(Process::this()).listen(&path).unwrap();
+        (path, listener)
+    }
+
+    /// Guards against clients that wait for ever: those that were not accepted yet when the socket
+    /// was removed, though somebody still has the listener.
+    #[test]
+    fn who_was_not_accepted_finds_the_end() {
+        let (path, listener) = listener("socket-queue");
+        let mut clients: Vec<_> = (0..5).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        listener.shut();
+        assert!(listener.accept().unwrap().is_none());
+        listener.remove().unwrap();
+        assert!(!path.exists());
+        for client in &mut clients {
+            assert!(matches!(client.read(&mut [0; 9]), Ok(0) | Err(_)));
+        }
+        listener.remove().unwrap();
+        assert!(listener.accept().unwrap().is_none());
+    }
+
+    /// Guards against a client that waits for the end of an answer that a forked child keeps open
+    /// with its copy of the connection.
+    #[test]
+    fn a_connection_ends_though_a_copy_of_it_is_open() {
+        let (mut client, served) = UnixStream::pair().unwrap();
+        let copy = served.try_clone().unwrap();
+        let connection = OsConnection { stream: served, process: Process::this() };
+        assert_eq!(connection.write(b"all", Duration::from_secs(1)).unwrap(), 3);
+        drop(connection);
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "all");
+        drop(copy);
     }
 }

@@ -12,6 +12,8 @@ use super::locks::OsLock;
 use super::mapped::Mapped;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +26,32 @@ pub(super) fn at_fork(handler: extern "C" fn()) {
     // a process with threads. If there is no memory to register it, forks are not detected, and
     // nothing else changes.
     unsafe { libc::pthread_atfork(None, None, Some(handler)) };
+}
+
+/// Returns the user of the process at the other end of a Unix socket.
+///
+/// A process of another PID namespace, as that of a container's host, has the number 0 here, which
+/// `rustix` takes for impossible.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "no safe crate reads the user of a process without a number")]
+pub(super) fn peer_user(stream: &std::os::unix::net::UnixStream) -> io::Result<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut length = size_of_val(&peer) as libc::socklen_t;
+    // SAFETY: the descriptor is open while `stream` is borrowed. The pointers lead to a `ucred` and
+    // to its length, beyond which the kernel writes nothing; any bytes are a `ucred`.
+    let failed = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(peer.uid)
 }
 
 /// The operating system's file system. In a child of the process that it is of, it reads but

@@ -9,6 +9,8 @@ use std::time::Duration;
 /// A pause shorter than this is put off until more is due: a system call for each piece would cost
 /// more than it holds up.
 const LEAST_PAUSE: Duration = Duration::from_millis(5);
+/// The longest part of a pause before it is asked whether the pass goes on.
+const STEP: Duration = Duration::from_millis(100);
 /// The time that a pass which was slower than its bound may make up for.
 const MOST_CREDIT: Duration = Duration::from_millis(200);
 
@@ -28,14 +30,19 @@ impl RateLimit {
         RateLimit { clock, threads, bytes_per_second: bytes_per_second.max(1), paid_until }
     }
 
-    /// Reports that `bytes` were read or written; waits if that was too fast.
-    pub fn spend(&mut self, bytes: u64) {
+    /// Reports that `bytes` were read or written; waits if that was too fast, as long as `goes_on`
+    /// says that the pass does.
+    pub fn spend(&mut self, bytes: u64, goes_on: impl Fn() -> bool) {
         let lasts = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);
         let earliest = self.clock.now().saturating_sub(MOST_CREDIT);
         self.paid_until = self.paid_until.max(earliest).saturating_add(lasts);
-        let left = self.clock.left(self.paid_until);
-        if left >= LEAST_PAUSE {
-            self.threads.sleep(left);
+        let mut left = self.clock.left(self.paid_until);
+        if left < LEAST_PAUSE {
+            return;
+        }
+        while !left.is_zero() && goes_on() {
+            self.threads.sleep(left.min(STEP));
+            left = self.clock.left(self.paid_until);
         }
     }
 }
@@ -51,7 +58,7 @@ mod tests {
             let (clock, threads) = (env.clock.clone(), env.threads.clone());
             let begun = clock.now();
             let mut limit = RateLimit::new(clock, threads, bytes_per_second);
-            pieces.iter().for_each(|&bytes| limit.spend(bytes));
+            pieces.iter().for_each(|&bytes| limit.spend(bytes, || true));
             env.clock.since(begun)
         })
     }
@@ -72,12 +79,23 @@ mod tests {
             let mut limit = RateLimit::new(env.clock.clone(), env.threads.clone(), 1000);
             env.threads.sleep(Duration::from_secs(100));
             let begun = env.clock.now();
-            limit.spend(5000);
+            limit.spend(5000, || true);
             let took = env.clock.since(begun);
             assert!(
                 took > Duration::from_millis(4700) && took < Duration::from_secs(5),
                 "{took:?}"
             );
+        });
+    }
+
+    #[test]
+    fn a_pass_that_ends_waits_no_longer_than_a_step() {
+        let (env, simulation) = Env::simulated(3);
+        simulation.run(|| {
+            let mut limit = RateLimit::new(env.clock.clone(), env.threads.clone(), 1);
+            let begun = env.clock.now();
+            limit.spend(1 << 40, || env.clock.since(begun) < Duration::from_secs(1));
+            assert!(env.clock.since(begun) <= Duration::from_secs(1) + STEP);
         });
     }
 }

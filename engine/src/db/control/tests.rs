@@ -213,3 +213,66 @@ fn dropping_the_last_handle_closes_it_though_others_ask() {
     assert_eq!(db.default_keyspace().iter().count(), 50);
     assert_eq!(crate::open(&dir).unwrap_err().kind(), ErrorKind::Locked);
 }
+
+/// A backup that was asked for at one byte per second slept for the time of a whole piece, which
+/// was days, and closing waited for it. Now the wait is in steps, and the last one ends with the
+/// database.
+#[test]
+fn closing_does_not_wait_for_a_slow_backup() {
+    let (dir, target) = (doc_dir("control-slow"), doc_dir("control-slow-backup"));
+    let db = crate::open(&dir).unwrap();
+    db.default_keyspace().put("a", vec![1; 5 << 20]).unwrap();
+    let mut client = connect(&dir);
+    let request = format!("cleave/1 backup {} rate=1\n", target.display());
+    client.write_all(request.as_bytes()).unwrap();
+    // The first piece is there, so it is waited for the next one.
+    let has_begun = || {
+        let files = std::fs::read_dir(&target).into_iter().flatten().flatten();
+        files.filter(|file| file.metadata().is_ok_and(|data| data.len() > 1000)).count() > 0
+    };
+    while !has_begun() {
+        std::thread::yield_now();
+    }
+    db.close().unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("cleave/1 failed json "), "{answer}");
+    assert!(answer.contains("\"kind\":\"Closed\""), "{answer}");
+}
+
+/// A client that had connected but was not accepted when the database closed waited for as long as
+/// any handle of the closed database lived, as the socket lived with it. Now it is closed.
+#[test]
+fn nobody_waits_at_a_closed_database() {
+    let dir = doc_dir("control-queue");
+    let path = dir.join("CONTROL");
+    for _ in 0..20 {
+        let db = crate::open(&dir).unwrap();
+        let words = db.default_keyspace();
+        let clients: Vec<_> = (0..MAX_CLIENTS * 2).map(|_| connect(&dir)).collect();
+        db.close().unwrap();
+        for mut client in clients {
+            let _ = client.read_to_end(&mut Vec::new());
+        }
+        assert!(!path.exists());
+        assert_eq!(words.get("a").unwrap_err().kind(), ErrorKind::Closed);
+    }
+}
+
+/// Guards against a directory that can't be destroyed, as a killed process has left its socket in
+/// it; and against the loss of a file of a user with its name.
+#[test]
+fn a_socket_that_was_left_goes_with_its_database() {
+    for is_socket in [true, false] {
+        let dir = doc_dir("control-destroy");
+        crate::open(&dir).unwrap().close().unwrap();
+        let path = dir.join("CONTROL");
+        match is_socket {
+            true => drop(std::os::unix::net::UnixListener::bind(&path).unwrap()),
+            false => std::fs::write(&path, "mine").unwrap(),
+        }
+        let destroyed = Db::destroy(&dir);
+        assert_eq!(path.exists(), !is_socket, "{destroyed:?}");
+        assert_eq!(dir.exists(), !is_socket);
+    }
+}
