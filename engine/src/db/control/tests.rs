@@ -48,7 +48,7 @@ fn a_live_database_answers_every_command() {
         assert!(body.contains(wanted), "{request}: {body}");
     };
     done("stats", "\"commits\":2,");
-    done("stats-text", "keyspace some words: 1 entry in tables");
+    done("stats-text", "keyspace some words: about 1 key in tables (1 entry)");
     done("metrics", "cleavedb_commits_total 2\n");
     done("space-text", "amplification");
     done("space", "\"name\":\"some words\"");

@@ -1,7 +1,8 @@
 //! Prints statistics as text for people.
 
-use super::{LevelStats, StallStats, Stats};
+use super::{KeyspaceStats, LevelStats, StallStats, Stats};
 use crate::base::size::{counted, sized};
+use crate::stats::GcStats;
 use std::fmt;
 
 impl fmt::Display for StallStats {
@@ -13,83 +14,127 @@ impl fmt::Display for StallStats {
 }
 
 impl fmt::Display for Stats {
+    /// Prints what there is and what was done; what is zero is left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for keyspace in &self.keyspaces {
-            writeln!(
-                f,
-                "keyspace {}: {} in tables ({}, {} of ranges), memtables {} ({} waiting)",
-                keyspace.name,
-                counted(keyspace.table_entries, "entry"),
-                counted(keyspace.tombstones, "tombstone"),
-                keyspace.range_tombstones,
-                sized(keyspace.memtable_bytes),
-                keyspace.immutable_memtables
-            )?;
-            for (number, level) in keyspace.levels.iter().enumerate() {
-                if level.tables > 0 {
-                    let bytes = sized(level.bytes);
-                    let LevelStats { tables, score, .. } = level;
-                    let noun = if *tables == 1 { "table" } else { "tables" };
-                    writeln!(
-                        f,
-                        "  L{number}  {tables:>6} {noun:<6}  {bytes:>10}  score {score:.2}"
-                    )?;
-                }
-            }
-        }
-        let closed = self.segments.iter().filter(|segment| segment.sealed).count();
-        let referenced: u64 = self.segments.iter().map(|segment| segment.referenced_bytes).sum();
-        writeln!(
-            f,
-            "segments: {closed} closed, {}, of which tables reference {}; {} to replay",
-            sized(self.segment_bytes()),
-            sized(referenced),
-            sized(self.replay_bytes)
-        )?;
-        writeln!(
-            f,
-            "written: {} by users, {} log, {} flush, {} compaction, {} value GC, {} manifest: \
-             amplification {:.2}",
-            sized(self.user_bytes_written),
-            sized(self.log_bytes_written),
-            sized(self.flush_bytes_written),
-            sized(self.compaction_bytes_written),
-            sized(self.gc.bytes_written()),
-            sized(self.manifest_bytes_written),
-            self.write_amplification()
-        )?;
-        writeln!(
-            f,
-            "read: {} ({}), {} ({}), {} by compaction; parallel reads: {}",
-            counted(self.value_reads, "value"),
-            sized(self.value_bytes_read),
-            counted(self.block_reads, "table block"),
-            sized(self.block_bytes_read),
-            sized(self.compaction_bytes_read),
-            self.parallel_reads
-        )?;
+        self.keyspaces.iter().try_for_each(|keyspace| keyspace.fmt_tree(f))?;
+        self.fmt_segments(f)?;
+        self.fmt_written(f)?;
+        self.fmt_read(f)?;
         self.fmt_memory(f)?;
-        writeln!(f, "value GC: {}", self.gc)?;
+        if self.gc != GcStats::default() {
+            writeln!(f, "value GC: {}", self.gc)?;
+        }
         self.fmt_exceptions(f)
     }
 }
 
+/// Returns the parts that are not zero, as one list.
+fn listed<'a>(parts: impl IntoIterator<Item = (u64, &'a str)>) -> String {
+    let parts = parts.into_iter().filter(|(bytes, _)| *bytes > 0);
+    parts.map(|(bytes, what)| format!("{} {what}", sized(bytes))).collect::<Vec<_>>().join(", ")
+}
+
+impl KeyspaceStats {
+    /// Prints the keyspace's keys and its levels.
+    fn fmt_tree(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A tombstone is an entry, and hides another. Memtables are not looked through for this.
+        let keys = self.table_entries.saturating_sub(self.tombstones.saturating_mul(2));
+        write!(f, "keyspace {}: about {} in tables", self.name, counted(keys, "key"))?;
+        let kinds = [
+            (self.table_entries, counted(self.table_entries, "entry")),
+            (self.tombstones, counted(self.tombstones, "tombstone")),
+            (self.range_tombstones, counted(self.range_tombstones, "range tombstone")),
+        ];
+        let kinds = kinds.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text);
+        let kinds = kinds.collect::<Vec<_>>().join(", ");
+        if !kinds.is_empty() {
+            write!(f, " ({kinds})")?;
+        }
+        if self.memtable_bytes > 0 {
+            write!(f, ", memtables {}", sized(self.memtable_bytes))?;
+        }
+        if self.immutable_memtables > 0 {
+            write!(f, " ({} waiting)", self.immutable_memtables)?;
+        }
+        writeln!(f)?;
+        for (number, level) in self.levels.iter().enumerate().filter(|(_, it)| it.tables > 0) {
+            let LevelStats { tables, bytes, score, .. } = level;
+            let noun = if *tables == 1 { "table" } else { "tables" };
+            let bytes = sized(*bytes);
+            writeln!(f, "  L{number}  {tables:>6} {noun:<6}  {bytes:>10}  score {score:.2}")?;
+        }
+        Ok(())
+    }
+}
+
 impl Stats {
+    fn fmt_segments(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let closed = self.segments.iter().filter(|segment| segment.sealed).count();
+        if self.segments.is_empty() {
+            return Ok(());
+        }
+        write!(f, "segments: {closed} closed, {}", sized(self.segment_bytes()))?;
+        let referenced: u64 = self.segments.iter().map(|segment| segment.referenced_bytes).sum();
+        if referenced > 0 {
+            write!(f, ", of which tables reference {}", sized(referenced))?;
+        }
+        if self.replay_bytes > 0 {
+            write!(f, "; {} to replay", sized(self.replay_bytes))?;
+        }
+        writeln!(f)
+    }
+
+    fn fmt_written(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = listed([
+            (self.user_bytes_written, "by users"),
+            (self.log_bytes_written, "log"),
+            (self.flush_bytes_written, "flush"),
+            (self.compaction_bytes_written, "compaction"),
+            (self.gc.bytes_written(), "value GC"),
+            (self.manifest_bytes_written, "manifest"),
+        ]);
+        if parts.is_empty() {
+            return Ok(());
+        }
+        write!(f, "written: {parts}")?;
+        if self.user_bytes_written > 0 {
+            write!(f, ": amplification {:.2}", self.write_amplification())?;
+        }
+        writeln!(f)
+    }
+
+    fn fmt_read(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = format!("in {}", counted(self.value_reads, "value"));
+        let blocks = format!("in {}", counted(self.block_reads, "table block"));
+        let parts = listed([
+            (self.value_bytes_read, &*values),
+            (self.block_bytes_read, &*blocks),
+            (self.compaction_bytes_read, "by compaction"),
+        ]);
+        if parts.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "read: {parts}; parallel reads: {}", self.parallel_reads)
+    }
+
     /// Prints what is in memory.
     fn fmt_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let oldest = match self.snapshots {
-            0 => String::new(),
-            _ => format!(", the oldest {:.1} s old", self.oldest_snapshot.as_secs_f64()),
-        };
-        writeln!(
-            f,
-            "memory: cache {}, indexes and filters {} of {}; {}{oldest}",
-            sized(self.cache_bytes),
-            sized(self.index_and_filter_bytes),
-            sized(self.index_and_filter_capacity_bytes),
-            counted(self.snapshots, "snapshot"),
-        )?;
+        let parts = listed([
+            (self.cache_bytes, "cache"),
+            (self.index_and_filter_bytes, "indexes and filters"),
+        ]);
+        if !parts.is_empty() {
+            let bound = sized(self.index_and_filter_capacity_bytes);
+            writeln!(f, "memory: {parts} of {bound}")?;
+        }
+        if self.snapshots > 0 {
+            let (count, age) = (counted(self.snapshots, "snapshot"), self.oldest_snapshot);
+            writeln!(f, "{count}, the oldest {:.1} s old", age.as_secs_f64())?;
+        }
         self.fmt_pinned_tree(f)?;
+        if self.update_table_keys + self.update_table_lookups == 0 {
+            return Ok(());
+        }
         writeln!(
             f,
             "update table: {} in {} of {}; {} of {} took the short cut; {} dropped, {}",
@@ -140,7 +185,8 @@ impl Stats {
             let changed = self.filtered_entries_changed;
             writeln!(f, "compaction filters: {asked} asked, {dropped} dropped, {changed} changed")?;
         }
-        self.stalls.iter().try_for_each(|stall| writeln!(f, "{stall}"))?;
+        let stalls = self.stalls.iter().filter(|stall| stall.count > 0);
+        stalls.into_iter().try_for_each(|stall| writeln!(f, "{stall}"))?;
         if let Some(error) = &self.background_error {
             writeln!(f, "background work waits: {error}")?;
         }
@@ -151,5 +197,32 @@ impl Stats {
             writeln!(f, "read-only: {cause}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_zero_is_left_out() {
+        assert_eq!(Stats::default().to_string(), "");
+        let keyspace = KeyspaceStats {
+            name: "words".into(),
+            table_entries: 10,
+            tombstones: 2,
+            ..KeyspaceStats::default()
+        };
+        let stats = Stats {
+            keyspaces: vec![keyspace],
+            user_bytes_written: 2048,
+            log_bytes_written: 3072,
+            snapshots: 1,
+            ..Stats::default()
+        };
+        let expected = "keyspace words: about 6 keys in tables (10 entries, 2 tombstones)\n\
+                        written: 2.0 KiB by users, 3.0 KiB log: amplification 1.50\n\
+                        1 snapshot, the oldest 0.0 s old\n";
+        assert_eq!(stats.to_string(), expected);
     }
 }
