@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Hot(cmd::hot::Hot),
     Doctor(cmd::doctor::DoctorArgs),
     Report(cmd::report::ReportArgs),
-    #[command(visible_alias = "scrub")]
+    #[command(visible_aliases = ["scrub", "verify"])]
     Check(cmd::check::Check),
     Repair(cmd::repair::Repair),
     Compact(cmd::compact::Compact),
@@ -60,6 +60,7 @@ pub(crate) enum Command {
     Pause(cmd::pause::PauseArgs),
     Resume(cmd::pause::ResumeArgs),
     Reorganize(cmd::reorganize::Reorganize),
+    Convert(cmd::convert::ConvertArgs),
     RotateKey(cmd::rotate_key::RotateKey),
     Checkpoint(cmd::checkpoint::Checkpoint),
     Backup(cmd::backup::Backup),

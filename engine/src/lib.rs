@@ -237,6 +237,7 @@ pub use db::builder::{Builder, open};
 pub use db::changes::{ChangeBatch, Changed, Changes, ChangesOf, ChangesOptions, KeyChange};
 pub use db::check::{CheckOptions, CheckReport, Finding};
 pub use db::compare::{Exchange, Expected, Versioned};
+pub use db::convert::{ConvertOptions, ConvertReport};
 pub use db::cursor::Cursor;
 pub use db::expiry::{Expiry, Ttl};
 pub use db::follow::CaughtUp;

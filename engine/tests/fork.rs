@@ -93,6 +93,7 @@ fn every_call_of_a_keyspace_is_refused(keyspace: &Keyspace) {
     refused(keyspace.flush());
     refused(keyspace.compact_range(..));
     refused(keyspace.reorganize(..));
+    refused(keyspace.convert());
     refused(keyspace.set_options(keyspace.options()));
 }
 

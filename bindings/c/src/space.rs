@@ -81,6 +81,15 @@ extern "C" fn cleavedb_reorganize(
     });
 }
 
+/// Brings the values of a keyspace to where its settings say. Returns how many moved.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_convert(keyspace: Handle<KeyspaceHandle>, errptr: ErrPtr) -> u64 {
+    telling(errptr, 0, || {
+        let report = keyspace.pin()?.get()?.convert()?;
+        Ok(report.values_moved_in.saturating_add(report.values_moved_out))
+    })
+}
+
 /// Waits until no background work is due.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_wait_idle(db: Handle<Database>, errptr: ErrPtr) {

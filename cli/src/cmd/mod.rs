@@ -9,6 +9,7 @@ pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod compact;
 pub(crate) mod completions;
+pub(crate) mod convert;
 pub(crate) mod count;
 pub(crate) mod del;
 pub(crate) mod demo;
@@ -78,6 +79,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Pause(args) => pause::pause(&args),
         Command::Resume(args) => pause::resume(&args),
         Command::Reorganize(args) => reorganize::run(&args),
+        Command::Convert(args) => convert::run(&args),
         Command::RotateKey(args) => rotate_key::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),
         Command::Backup(args) => backup::run(&args),

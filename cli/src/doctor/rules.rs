@@ -421,7 +421,7 @@ fn tiny_separated_values(facts: &Facts) -> Vec<Symptom> {
         .because("Each read of such a value is a read of the device of its own.")
         .try_this(
             "raise `separation_threshold` (1024 by default), or switch separation off; `cleave \
-             reorganize` does not bring values back into the tree, loading them anew does",
+             convert --threshold SIZE` does that and moves these values back into the tree",
         );
     vec![symptom]
 }

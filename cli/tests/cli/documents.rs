@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "put",
     "cas",
     "ttl",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 13] = [
     "hot",
     "check",
     "reorganize",
+    "convert",
     "backup",
     "backups",
     "restore",
@@ -106,6 +107,7 @@ fn every_field_of_json_is_described() {
         ("space", ok(&dir, &["space", "DB", "--json"], b"")),
         ("changes", ok(&dir, &["changes", "DB", "--json"], b"")),
         ("hot", ok(&dir, &["hot", "DB", "--json"], b"")),
+        ("convert", ok(&dir, &["convert", "DB", "--json"], b"")),
         ("check", damaged_check(&dir)),
         ("backup", backup),
         ("restore", restore),

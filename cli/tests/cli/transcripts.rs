@@ -183,7 +183,7 @@ fn steady(line: &str) -> String {
         (*size, *unit) = ("SOME".into(), "BYTES".into());
     }
     let line = words.join(" ");
-    for job in ["compacted", "collected", "reorganized"] {
+    for job in ["compacted", "collected", "reorganized", "converted"] {
         if line.starts_with(&format!("{job} in ")) {
             return format!("{job} in TIME s: SIZES");
         }

@@ -54,6 +54,8 @@ pub enum CompactionReason {
     Manual,
     /// A program asked for it, and for values in key order (`compaction/reorganize.rs`).
     Reorganization,
+    /// A program asked for it, and for values where the settings say (`compaction/convert.rs`).
+    Conversion,
 }
 
 /// A compaction that was chosen, and is not marked as running yet.
@@ -74,7 +76,8 @@ impl ChosenCompaction {
             CompactionReason::FullLevel
             | CompactionReason::Deletions
             | CompactionReason::Manual
-            | CompactionReason::Reorganization => JobKind::Compaction,
+            | CompactionReason::Reorganization
+            | CompactionReason::Conversion => JobKind::Compaction,
         };
         kind(self.keyspace.id)
     }

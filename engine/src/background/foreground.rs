@@ -1,8 +1,9 @@
 //! Jobs on users' threads: compactions and collections that a program asked for.
 
-use super::choice::{BackgroundWork, ChosenCompaction, CompactionReason};
+use super::choice::{BackgroundWork, ChosenCompaction, Claimed, CompactionReason};
 use super::{Background, BackgroundState, RECHECK_INTERVAL};
 use crate::base::error::Result;
+use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::{KeySpan, Pick};
 use crate::env::sync::MutexGuard;
 use crate::version::levels::Levels;
@@ -39,20 +40,21 @@ impl Drop for SpanClaim<'_> {
 
 impl Background {
     /// Runs a compaction that `choose` picks on the caller's thread, once no running job conflicts
-    /// with it. `choose` is called again whenever something changed; `None` ends the call.
+    /// with it. `choose` is called again whenever something changed; `None` ends the call. Returns
+    /// what was done, if anything was.
     pub fn run_chosen(
         &self,
         keyspace: &Arc<KeyspaceState>,
         reason: CompactionReason,
         mut choose: impl FnMut(&Levels) -> Option<Pick>,
-    ) -> Result<()> {
+    ) -> Result<Option<CompactionReport>> {
         let mut state = self.state.lock();
         let claimed = loop {
             self.check_running(&state)?;
             keyspace.check()?;
             let levels = keyspace.view().levels.clone();
             let Some(pick) = choose(&levels) else {
-                return Ok(());
+                return Ok(None);
             };
             let keyspace = keyspace.clone();
             let chosen = ChosenCompaction { keyspace, levels, pick, reason };
@@ -64,14 +66,17 @@ impl Background {
         let work = BackgroundWork::Compact(claimed);
         let number = self.begin_work(&work, &mut state);
         let running = self.begin_foreground(state);
-        let outcome = self.run_guarded(&work);
+        let BackgroundWork::Compact(Claimed { chosen, .. }) = &work else {
+            unreachable!("it is made just above")
+        };
+        let outcome = self.guarded(|| self.compact(&self.runtime, chosen));
         let mut state = self.state.lock();
         state.running.end(number);
         self.release(work, &mut state);
         drop(state);
         drop(running);
         self.committer.stall_controller().notify();
-        Ok(outcome?)
+        Ok(Some(outcome?))
     }
 
     /// Counts a job on the caller's thread until the result is dropped: closing waits for it. Fails

@@ -7,7 +7,7 @@ use crate::base::pointer::KeyspaceId;
 use crate::base::size::sized;
 use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::scores;
-use crate::compaction::{deletions, flush, job, reorganize, stale};
+use crate::compaction::{convert, deletions, flush, job, reorganize, stale};
 use crate::events::Event;
 use crate::throttle::reads::{Pressure, level0_presses};
 use crate::version::health::JobKind;
@@ -124,21 +124,30 @@ impl Background {
         }
     }
 
-    fn compact(&self, runtime: &Runtime, chosen: &ChosenCompaction) -> JobResult<CompactionReport> {
+    pub(super) fn compact(
+        &self,
+        runtime: &Runtime,
+        chosen: &ChosenCompaction,
+    ) -> JobResult<CompactionReport> {
         let ChosenCompaction { keyspace, levels, pick, reason } = chosen;
         let seen = runtime.snapshots.seen();
         self.check_fits(chosen, &seen)?;
-        let run = match reason {
-            CompactionReason::Reorganization => reorganize::run,
-            _ => job::run,
-        };
         let (name, level) = (&keyspace.name, pick.level);
         let span = tracing::info_span!(target: "cleavedb", "compaction", keyspace = name, level);
         let _span = span.entered();
         let bytes = pick.bytes();
         runtime.emit(Event::CompactionBegun { keyspace: name.clone(), level, bytes });
         let begun = runtime.env.clock.now();
-        let report = run(runtime, keyspace, levels, pick, seen)?;
+        let report = match reason {
+            CompactionReason::Reorganization => {
+                reorganize::run(runtime, keyspace, levels, pick, seen)?
+            }
+            CompactionReason::Conversion => {
+                let most_bytes = self.committer.log().segment_bytes();
+                convert::run(runtime, keyspace, levels, pick, seen, most_bytes)?
+            }
+            _ => job::run(runtime, keyspace, levels, pick, seen)?,
+        };
         let took = runtime.env.clock.since(begun);
         runtime.counters.latencies.compaction.add(took);
         runtime.emit(Event::CompactionEnded {
@@ -177,12 +186,18 @@ impl Background {
     /// (I9): half a compaction would fill the disk for nothing.
     fn check_fits(&self, chosen: &ChosenCompaction, seen: &SeenSeqnos) -> Result<()> {
         let ChosenCompaction { keyspace, levels, pick, reason } = chosen;
-        let is_rewritten = *reason == CompactionReason::Reorganization;
+        let moves = pick.tables().map(convert::all_value_bytes).fold(0, u64::saturating_add);
+        let values = match reason {
+            CompactionReason::Reorganization => pick.value_bytes(),
+            CompactionReason::Conversion => moves.min(self.committer.log().segment_bytes()),
+            _ => 0,
+        };
+        let is_rewritten =
+            matches!(reason, CompactionReason::Reorganization | CompactionReason::Conversion);
         if !is_rewritten && stale::unread(levels, pick, seen).is_some() {
             // What goes without being read needs no room.
             return Ok(());
         }
-        let values = if is_rewritten { pick.value_bytes() } else { 0 };
         let bytes = pick.bytes().saturating_add(values);
         let room = self.committer.room_for_job();
         if bytes <= room || pick.is_move(keyspace.options().table_bytes) {

@@ -33,6 +33,7 @@ impl CompactionReason {
             CompactionReason::Deletions => "deletions",
             CompactionReason::Manual => "manual",
             CompactionReason::Reorganization => "reorganization",
+            CompactionReason::Conversion => "conversion",
         }
     }
 }

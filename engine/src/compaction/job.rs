@@ -5,6 +5,7 @@ use crate::base::entry::Payload;
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::{SeqNo, Trailer};
+use crate::compaction::convert::MovedValues;
 use crate::compaction::early;
 use crate::compaction::filtering::{FilterReport, Filtered, Filtering};
 use crate::compaction::operands::OperandMerger;
@@ -30,7 +31,7 @@ use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 
 /// The result of a compaction.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone)]
 pub struct CompactionReport {
     /// Bytes of the inputs.
     pub bytes_read: u64,
@@ -46,6 +47,8 @@ pub struct CompactionReport {
     pub moved: bool,
     /// What the keyspace's filter decided.
     pub filter: FilterReport,
+    /// The values that a conversion moved.
+    pub moved_values: MovedValues,
 }
 
 /// The number of entries between two checks whether the database is closing.
@@ -271,8 +274,8 @@ impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
             values_written,
             dropped: self.retain.dropped() + self.redirect.dropped(),
             superseded: self.retain.superseded(),
-            moved: false,
             filter: self.filter,
+            ..CompactionReport::default()
         })
     }
 }

@@ -6,6 +6,7 @@
 //! durable), I6 (only entries that no reader can see are dropped), I5 (inputs are unlinked after
 //! the edit, once their last reader is gone).
 
+pub mod convert;
 pub mod deletions;
 pub mod early;
 pub mod filtering;

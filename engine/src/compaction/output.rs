@@ -187,6 +187,11 @@ impl<'a> TableOutput<'a> {
         Ok(())
     }
 
+    /// Closes the open table. The next entry must be of another user key than the last (I6).
+    pub fn end_table(&mut self) -> Result<()> {
+        self.close_table()
+    }
+
     /// Records with all tables that range tombstones up to this number were applied to them.
     pub fn applying(&mut self, ranges: SeqNo) {
         self.applied_ranges = ranges;

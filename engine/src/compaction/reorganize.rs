@@ -7,7 +7,8 @@
 
 use crate::base::entry::{Payload, Slot};
 use crate::base::key::Trailer;
-use crate::base::pointer::SegmentId;
+use crate::base::pointer::{SegmentId, ValuePointer};
+use crate::compaction::convert::{Converting, HomeDecision};
 use crate::compaction::job::{self, CompactionReport, Rewrite};
 use crate::compaction::operands::OperandMerger;
 use crate::compaction::output::TableOutput;
@@ -67,20 +68,36 @@ pub fn run(
     pick: &Pick,
     seen: SeenSeqnos,
 ) -> JobResult<CompactionReport> {
+    rewrite(runtime, keyspace, levels, pick, seen, None)
+}
+
+/// Runs `pick`, and fetches values: all of them, or those that `converting` asks for.
+pub fn rewrite(
+    runtime: &Runtime,
+    keyspace: &Arc<KeyspaceState>,
+    levels: &Levels,
+    pick: &Pick,
+    seen: SeenSeqnos,
+    converting: Option<Converting>,
+) -> JobResult<CompactionReport> {
     let view = keyspace.view();
     let mut rewrite = job::prepare(runtime, keyspace, levels, pick, seen, &view.version)?;
     // The pick bounds the segment.
     let priority = IoPriority::Compaction;
     let merger = OperandMerger::of(runtime, keyspace, &view, priority);
-    // What was merged just now is in order already, and in a segment that the view does not know.
+    // What was merged just now is in order and at home already, and in a segment that the view does
+    // not know.
     let version = view.version.clone();
     let moves = Box::new(move |id| version.segments.contains_key(&id));
     let mut values = InOrder::new(runtime, view, moves, u64::MAX, priority).merger(merger);
+    values.converting = converting;
     let Rewrite { input, retain, redirect, output, .. } = &mut rewrite;
     values.copy(input, retain, redirect, output)?;
     // Its segments are named as soon as the edit is durable, so they are kept before anything else.
     let segments = values.segments();
-    rewrite.install(segments, || values.keep())
+    let moved = values.converting.take().map(|converting| converting.moved).unwrap_or_default();
+    let report = rewrite.install(segments, || values.keep())?;
+    Ok(CompactionReport { moved_values: moved, ..report })
 }
 
 /// An entry that waits for its value to be written.
@@ -92,6 +109,7 @@ struct PendingEntry {
 }
 
 /// What happens to the value of an entry.
+#[derive(Clone, Copy)]
 enum PendingValue {
     /// It stays where it is.
     Stays,
@@ -99,6 +117,9 @@ enum PendingValue {
     Copied(usize),
     /// It is inline, and gets a record of its own.
     Separated,
+    /// It is in another segment, and becomes inline if it is small; the index is that of the
+    /// request for it.
+    Fetched(usize),
 }
 
 /// Returns true for the segments from which values are copied.
@@ -110,6 +131,8 @@ pub struct InOrder<'a> {
     view: Arc<View>,
     moves: Moves,
     separator: Option<Separator>,
+    /// Decides instead which values go where, if it is a conversion.
+    converting: Option<Converting>,
     fetcher: Fetcher,
     window: Vec<PendingEntry>,
     wants: Vec<Want>,
@@ -142,6 +165,7 @@ impl<'a> InOrder<'a> {
             view,
             moves,
             separator,
+            converting: None,
             fetcher,
             window,
             wants,
@@ -195,22 +219,41 @@ impl<'a> InOrder<'a> {
         payload: &[u8],
         output: &mut TableOutput<'_>,
     ) -> JobResult {
-        let mut value = PendingValue::Stays;
-        if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)?
-            && (self.moves)(pointer.segment)
-        {
-            value = PendingValue::Copied(self.wants.len());
+        if self.converting.as_mut().is_some_and(|converting| converting.ends_before(key)) {
+            // What was moved is not in one table with what follows, which the next piece rewrites.
+            self.write_window(output)?;
+            output.end_table()?;
+        }
+        let slot = Slot::decode(trailer.kind()?, payload)?;
+        let pointer = match slot {
+            Slot::Pointer(pointer) if (self.moves)(pointer.segment) => Some(pointer),
+            _ => None,
+        };
+        let mut want = |pointer: ValuePointer| {
             self.wants.push(Want { pointer, key: key.to_vec(), seqno: trailer.seqno() });
             self.bytes += u64::from(pointer.length);
-        } else if let Some(separator) = &self.separator
-            && separator.takes(trailer, payload)?
-        {
-            value = PendingValue::Separated;
-        }
+            self.wants.len() - 1
+        };
+        let mut is_due = false;
+        let value = match (&mut self.converting, pointer) {
+            (Some(converting), _) => match (converting.decide(key, trailer, payload)?, pointer) {
+                (HomeDecision::MovesOut, _) => PendingValue::Separated,
+                (HomeDecision::MayMoveIn, Some(pointer)) => {
+                    is_due = converting.ask(pointer.length.into());
+                    PendingValue::Fetched(want(pointer))
+                }
+                _ => PendingValue::Stays,
+            },
+            (None, Some(pointer)) => PendingValue::Copied(want(pointer)),
+            (None, None) => match &self.separator {
+                Some(separator) if separator.takes(trailer, payload)? => PendingValue::Separated,
+                _ => PendingValue::Stays,
+            },
+        };
         let (key, payload) = (key.to_vec(), payload.to_vec());
         self.bytes += payload.len() as u64;
         self.window.push(PendingEntry { key, trailer, payload, value });
-        if self.window.len() >= WINDOW_ENTRIES || self.bytes >= WINDOW_BYTES {
+        if is_due || self.window.len() >= WINDOW_ENTRIES || self.bytes >= WINDOW_BYTES {
             self.write_window(output)?;
         }
         Ok(())
@@ -219,28 +262,39 @@ impl<'a> InOrder<'a> {
     /// Writes the values of the waiting entries and adds the entries to `output`.
     fn write_window(&mut self, output: &mut TableOutput<'_>) -> JobResult {
         self.runtime.check_closing()?;
-        let is_copied = |entry: &&PendingEntry| matches!(entry.value, PendingValue::Copied(_));
-        let values = self.window.iter().filter(is_copied).count();
+        let is_read = |entry: &&PendingEntry| {
+            matches!(entry.value, PendingValue::Copied(_) | PendingValue::Fetched(_))
+        };
+        let values = self.window.iter().filter(is_read).count();
         debug_assert_eq!(values, self.wants.len(), "each value belongs to an entry");
         let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
-        let segments = &mut self.segments;
+        let (segments, mut converting) = (&mut self.segments, self.converting.as_mut());
+        converting.iter_mut().for_each(|converting| converting.begin_reading());
         for mut entry in std::mem::take(&mut self.window) {
             let seqno = entry.trailer.seqno();
-            let place = match entry.value {
-                PendingValue::Stays => None,
-                PendingValue::Copied(index) => {
-                    Some(fetching.record(index, |record, seal, offset| {
+            let inline;
+            let slot = match (entry.value, &mut converting) {
+                (PendingValue::Copied(index), _) => {
+                    let place = fetching.record(index, |record, seal, offset| {
                         Ok(segments.copy(record, seal, offset))
-                    })??)
+                    })??;
+                    Some(Slot::Pointer(place))
                 }
-                PendingValue::Separated => {
-                    let separator = self.separator.as_ref().expect("it took this entry");
-                    Some(separator.write(&entry.key, entry.trailer, &entry.payload, segments)?)
+                (PendingValue::Separated, converting) => {
+                    let own = converting.as_ref().map(|converting| converting.separator());
+                    let separator = own.or(self.separator.as_ref()).expect("it took this entry");
+                    let PendingEntry { key, trailer, payload, .. } = &entry;
+                    Some(Slot::Pointer(separator.write(key, *trailer, payload, segments)?))
                 }
+                (PendingValue::Fetched(index), Some(converting)) => {
+                    inline = converting.inline(fetching.take(index))?;
+                    inline.as_deref().map(Slot::Inline)
+                }
+                (PendingValue::Stays | PendingValue::Fetched(_), _) => None,
             };
-            if let Some(place) = place {
-                let before = Payload::decode(entry.trailer.kind()?, &entry.payload)?;
-                let payload = before.with_slot(Slot::Pointer(place));
+            if let Some(slot) = slot {
+                let payload = Payload::decode(entry.trailer.kind()?, &entry.payload)?;
+                let payload = payload.with_slot(slot);
                 entry.payload.clear();
                 payload.encode(&mut entry.payload);
                 entry.trailer = Trailer::new(seqno, payload.kind());

@@ -13,6 +13,7 @@ pub mod checkpoint;
 mod commit_checked;
 pub mod compare;
 pub(crate) mod control;
+pub mod convert;
 pub mod cursor;
 pub mod delete_range;
 pub mod destroy;

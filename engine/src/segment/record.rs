@@ -22,6 +22,9 @@ pub const MIN_RECORD_BYTES: usize = ValuePointer::MIN_LENGTH as usize;
 /// The greatest length of a record in bytes.
 pub const MAX_RECORD_BYTES: usize = 96 + MAX_KEY_BYTES + MAX_VALUE_BYTES;
 
+/// Compression of values of so many bytes saves more than the five bytes that their length takes.
+const MIN_TELLING_BYTES: usize = 64;
+
 /// The length of the checksum at the front of a record, in bytes.
 const CHECKSUM_BYTES: usize = 4;
 
@@ -213,6 +216,20 @@ impl<'a> RecordInput<'a> {
             + raw
             + self.deadline.map_or(0, Deadline::encoded_len)
             + self.key.len()
+    }
+
+    /// Returns the least length in bytes of a value whose record, which is this one but for the
+    /// value, has `bytes` bytes. It is the length itself, unless the value is compressed, or was
+    /// ingested, so that its record has a shorter number.
+    pub fn least_value_bytes(&self, seqno: SeqNo, bytes: usize, is_encrypted: bool) -> usize {
+        debug_assert!(self.value.is_empty(), "a record without its value");
+        let tag = if is_encrypted { TAG_BYTES } else { 0 };
+        let rest = (bytes + 1).saturating_sub(self.prefix_bytes(seqno) + tag);
+        let fits = |value: &usize| varint_len(*value as u64) + value <= rest;
+        let stored = (1..=5).map(|length| rest.saturating_sub(length)).find(fits).unwrap_or(0);
+        // Compression saves more than an eighth, else it is not used. From some length on that is
+        // more than the field with the length of the value takes that only such records have.
+        if stored < MIN_TELLING_BYTES { 0 } else { stored }
     }
 
     /// Asserts the limits that the callers have checked.

@@ -44,7 +44,8 @@ pub enum Separation {
 pub struct KeyspaceOptions {
     /// The policy for separating large values. Default: at write. `Off` suits keyspaces that are
     /// mostly scanned in short ranges; `AtFlush` lies in between. A changed policy holds for later
-    /// writes and flushes: values that are in files stay where they are.
+    /// writes and flushes: values that are in files stay where they are until
+    /// [`Keyspace::convert`](crate::Keyspace::convert) moves them.
     pub separation: Separation,
     /// Values of at least this many bytes are separated. Default 1024. 0 separates every value;
     /// smaller thresholds save compaction work and cost scan speed.

@@ -85,8 +85,9 @@ fn what_was_made_before_a_drop_goes_on_reading() {
         kind(keyspace.flush()),
         kind(keyspace.compact_range(..)),
         kind(keyspace.reorganize(..)),
+        kind(keyspace.convert()),
     ];
-    assert_eq!(refused, [ErrorKind::KeyspaceDropped; 8]);
+    assert_eq!(refused, [ErrorKind::KeyspaceDropped; 9]);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod comparator;
 mod compare;
 mod compression;
 mod concurrency;
+mod convert;
 mod corruption;
 mod cursors;
 mod delete_range;

@@ -310,6 +310,12 @@ impl World {
         keyspace.reorganize(a.clone().min(b.clone())..=a.max(b)).unwrap();
     }
 
+    /// Brings the values of a random keyspace to where its settings say.
+    fn convert(&mut self) {
+        let report = self.keyspace().convert().unwrap();
+        assert_eq!(report.damaged_values, 0);
+    }
+
     /// Opens a cursor that stays open during flushes, compactions and value GC.
     fn keep_cursor(&mut self) {
         let keyspace = self.keyspace();
@@ -451,7 +457,8 @@ impl World {
             938..945 => drop(self.db().gc().unwrap()),
             945..948 => self.reorganize(),
             948..950 => self.pause_or_resume(),
-            950..960 => self.db().flush().unwrap(),
+            950..958 => self.db().flush().unwrap(),
+            958..960 => self.convert(),
             960..965 => self.db().compact().unwrap(),
             965..985 => {
                 let snapshot = self.db().snapshot();

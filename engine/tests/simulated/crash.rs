@@ -296,3 +296,18 @@ fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_short_sessions_that_append() 
     let (simulation, ..) = run_script(script::sessions_appending, None);
     check_calls(script::sessions_appending, simulation.mutations(), 1, 7);
 }
+
+/// A conversion writes segments and tables, and removes others. Whatever it has come to, all values
+/// are there, and the next one goes on from there.
+#[test]
+fn i1_i2_i3_i5_i6_a_crash_at_every_call_of_conversions() {
+    let (simulation, ..) = run_script(script::converting, None);
+    check_calls(script::converting, simulation.mutations(), 1, 1);
+}
+
+/// The same at every fifth call where values are appended to others.
+#[test]
+fn i1_i2_i3_i5_i6_a_crash_at_every_fifth_call_of_conversions_of_operands() {
+    let (simulation, ..) = run_script(script::converting_appended, None);
+    check_calls(script::converting_appended, simulation.mutations(), 1, 5);
+}

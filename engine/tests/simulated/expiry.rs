@@ -347,6 +347,17 @@ impl World {
         }
     }
 
+    /// Has the values of a keyspace move between the tree and segments.
+    fn change_separation(&mut self) {
+        let keyspace = self.keyspace(self.values % 2);
+        let separation = match keyspace.options().separation {
+            Separation::Off => Separation::AtWrite,
+            _ => Separation::Off,
+        };
+        keyspace.set_options(KeyspaceOptions { separation, ..keyspace.options() }).unwrap();
+        assert_eq!(keyspace.convert().unwrap().damaged_values, 0);
+    }
+
     fn step(&mut self) {
         match self.dice.below(100) {
             0..50 => self.write().expect("the power is on"),
@@ -360,9 +371,10 @@ impl World {
             88..91 => self.db().compact().unwrap(),
             91..93 => drop(self.db().gc().unwrap()),
             93 => self.keyspace(self.values % 2).reorganize(..).unwrap(),
-            94 => self.db().wait_idle().unwrap(),
-            95 => self.env.threads.sleep(Duration::from_secs(5)),
-            96..98 => self.reopen(None),
+            94 => self.change_separation(),
+            95 => self.db().wait_idle().unwrap(),
+            96 => self.env.threads.sleep(Duration::from_secs(5)),
+            97 => self.reopen(None),
             _ => self.crash_while_writing(),
         }
     }

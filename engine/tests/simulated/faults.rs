@@ -140,6 +140,17 @@ fn a_failed_read_is_told_and_passes() {
     fail_everywhere(Call::Inspect, &[EIO], 1);
 }
 
+/// A conversion that fails says so and leaves nothing; what it had moved stays moved.
+#[test]
+fn a_conversion_with_a_failed_call_loses_nothing() {
+    for call in [Call::Write, Call::Create] {
+        fail_in(script::converting, call, &[EIO, FULL], 1);
+    }
+    for call in [Call::Sync, Call::SyncDir, Call::Read, Call::Open, Call::Remove] {
+        fail_in(script::converting, call, &[EIO], 1);
+    }
+}
+
 /// A failed sync of the log or the manifest is final: writes fail, reads go on, and only the next
 /// opening decides what survived.
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, Operation, Step, at_flush_options, inline_options};
 use crate::model::merge_operator;
-use cleavedb::{Db, Durability, Error, KeyspaceOptions, ReadOptions};
+use cleavedb::{ConvertReport, Db, Durability, Error, KeyspaceOptions, ReadOptions};
 use std::time::Duration;
 
 /// Returns a value of `len` bytes that identifies its commit.
@@ -288,4 +288,64 @@ pub fn run_faulty(client: &mut Client) -> Step {
     client.check_live()?;
     puts(client, 70..80)?;
     client.call("wait", Db::wait_idle)
+}
+
+/// Runs a workload whose keyspaces change where they keep values, and convert what is stored: with
+/// and without a snapshot, over deleted ranges, what was ingested and what value GC has moved.
+pub fn converting(client: &mut Client) -> Step {
+    client.open()?;
+    let tiny = client.options.keyspace.clone();
+    client.keyspace("side", inline_options())?;
+    puts(client, 0..24)?;
+    batches(client, "side", 24..29)?;
+    convert(client, inline_options(), tiny.clone())?;
+    ranges(client, "side", 30)?;
+    ingests(client, "default", 36)?;
+    let wanted = client.model.now().remove("default").unwrap_or_default();
+    let snapshot = client.db().snapshot();
+    puts(client, 40..48)?;
+    convert(client, at_flush_options(), inline_options())?;
+    let options = ReadOptions::new().snapshot(&snapshot);
+    client.call("read at a snapshot", |db| {
+        for (key, value) in &wanted {
+            let found = db.default_keyspace().get_with(key, &options)?;
+            assert_eq!(found.as_ref().map(|found| &found[..]), Some(&value[..]), "a snapshot");
+        }
+        Ok::<(), Error>(())
+    })?;
+    drop((snapshot, options));
+    gather_and_collect(client, 50..58)?;
+    convert(client, inline_options(), at_flush_options())?;
+    puts(client, 60..64)?;
+    client.close()?;
+    client.open()?;
+    let threshold = KeyspaceOptions { separation_threshold: 1000, ..tiny };
+    convert(client, threshold, inline_options())?;
+    puts(client, 64..70)?;
+    client.check_live()
+}
+
+/// Runs the same where values are appended to others.
+pub fn converting_appended(client: &mut Client) -> Step {
+    client.options.keyspace.merge_operator = Some(merge_operator());
+    converting(client)
+}
+
+/// Changes the settings of two keyspaces and converts both. If nothing failed, another conversion
+/// finds nothing to do.
+fn convert(client: &mut Client, default: KeyspaceOptions, side: KeyspaceOptions) -> Step {
+    client.keyspace("default", default)?;
+    client.keyspace("side", side)?;
+    client.call("wait", Db::wait_idle)?;
+    let nothing_failed = client.errors.is_empty();
+    client.call("convert", |db| {
+        let moved = |report: ConvertReport| report.values_moved_in + report.values_moved_out;
+        let (first, second) = (moved(db.convert()?), moved(db.convert()?));
+        if nothing_failed {
+            assert!(first > 0, "values change their places");
+            assert_eq!(second, 0, "all values are where they belong");
+        }
+        Ok::<(), Error>(())
+    })?;
+    client.check_live()
 }

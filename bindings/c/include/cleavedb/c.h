@@ -491,6 +491,10 @@ LEVELDB_EXPORT void cleavedb_pause_gc(leveldb_t* db, uint8_t);
 LEVELDB_EXPORT void cleavedb_reorganize(cleavedb_keyspace_t*, const char* start_key,
                                         size_t start_key_len, const char* limit_key,
                                         size_t limit_key_len, char** errptr);
+/* Moves the stored values of a keyspace to where its settings say: those of at least the threshold
+   to segments, unless separation is off, all others into the tree. Returns how many have moved. If
+   it fails or is interrupted, another call goes on from there. */
+LEVELDB_EXPORT uint64_t cleavedb_convert(cleavedb_keyspace_t*, char** errptr);
 /* Waits until no background work is due. */
 LEVELDB_EXPORT void cleavedb_wait_idle(leveldb_t* db, char** errptr);
 /* Where the space is, as a JSON object, for leveldb_free. Reads all keys. */

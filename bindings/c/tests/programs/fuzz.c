@@ -246,7 +246,8 @@ static void use(void) {
 }
 
 static void rare(const char* path, const char* other) {
-  switch (below_n(8)) {
+  switch (below_n(9)) {
+    case 7: cleavedb_convert(of(KEYSPACE), &err); break;
     case 6: cleavedb_gc(of(DB), &err); break;
     case 5: cleavedb_reorganize(of(KEYSPACE), "a", 1, NULL, 0, &err); break;
     case 0: leveldb_repair_db(of(OPTIONS), path, &err); break;

@@ -156,6 +156,20 @@ int main(int argc, char** argv) {
   char* large_value = cleavedb_get(names, reading, "L0999", 5, &len, &err);
   CHECK(large_value != NULL && len == sizeof large);
   leveldb_free(large_value);
+  CHECK(cleavedb_convert(names, &err) == 0);
+  leveldb_options_t* tree_only = leveldb_options_create();
+  cleavedb_options_set_separation(tree_only, cleavedb_separation_off);
+  cleavedb_keyspace_t* changed = cleavedb_keyspace_open(db, tree_only, "names", &err);
+  CHECK_OK(err);
+  /* A thousand of these, and one that only the snapshot sees. */
+  CHECK(cleavedb_convert(changed, &err) == 1001);
+  CHECK(cleavedb_convert(changed, &err) == 0);
+  CHECK_OK(err);
+  cleavedb_keyspace_close(changed);
+  leveldb_options_destroy(tree_only);
+  large_value = cleavedb_get(names, reading, "L0998", 5, &len, &err);
+  CHECK(large_value != NULL && len == sizeof large);
+  leveldb_free(large_value);
   for (int n = 0; n < 1000; n++) {
     char key[8];
     int klen = snprintf(key, sizeof key, "L%04d", n);

@@ -256,7 +256,7 @@ fn parse_threshold(text: &str) -> Result<Threshold, String> {
     if text == "never" { Ok(Threshold::Never) } else { parse_size(text).map(Threshold::Bytes) }
 }
 
-fn parse_separation(text: &str) -> Result<Separation, String> {
+pub(crate) fn parse_separation(text: &str) -> Result<Separation, String> {
     match text {
         "at_write" => Ok(Separation::AtWrite),
         "at_flush" => Ok(Separation::AtFlush),
