@@ -60,8 +60,10 @@ def size_below(path):
     return total
 
 
-def drop_cached(path):
-    """Writes the files below `path` back and takes them out of the page cache."""
+def drop_cached(path, whole_machine=True):
+    """Writes the files below `path` back and takes them out of the page cache; and what else is
+    cached, unless only these files are meant.
+    """
     for file in files_below(path):
         descriptor = os.open(file, os.O_RDONLY)
         try:
@@ -69,6 +71,8 @@ def drop_cached(path):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
+    if not whole_machine:
+        return
     # Directories, inodes and the tails that fadvise leaves; needs root, and is a help only.
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3")

@@ -25,7 +25,7 @@ def run(command):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode != 0:
         words = " ".join(Path(str(word)).name for word in command)
-        raise SystemExit(f"compare: {words} failed ({done.returncode}): {done.stderr.strip()}")
+        raise SystemExit(f"conditional: {words} failed ({done.returncode}): {done.stderr.strip()}")
     objects = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return {it["workload"]: it["ops_per_second"] for it in objects if "workload" in it}
 
@@ -129,7 +129,7 @@ def main():
     rates = compare(engines, given)
     words = f"--num {given.num} --value-size {given.value_size} --seconds {given.seconds}"
     threads = " ".join(str(count) for count in given.threads)
-    command = f"python3 bench/compare/compare.py --dir DIR {words} --threads {threads}"
+    command = f"python3 bench/compare/conditional.py --dir DIR {words} --threads {threads}"
     sections = [
         f"{given.num:,} keys of 16 bytes with values of {given.value_size}, which fit into memory; "
         "a thousand counters. Operations per second: the median of all runs and the lowest and "

@@ -10,7 +10,7 @@ BENCH = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BENCH))
 sys.path.insert(0, str(BENCH / "compare"))
 
-import compare  # noqa: E402: it is found by the line above
+import conditional  # noqa: E402: it is found by the line above
 
 # A program that prints what its arguments ask for, as `cleave bench` and the peers do.
 FAKE = """#!/usr/bin/env python3
@@ -40,22 +40,23 @@ class Comparison(unittest.TestCase):
     def test_every_engine_runs_every_workload_it_has(self):
         with tempfile.TemporaryDirectory() as folder:
             engines = [
-                compare.Cleave(program(folder, "cleave", 3)),
-                compare.Peer("rocksdb", program(folder, "rocksdb", 2)),
-                compare.Peer("badger", program(folder, "badger", 2)),
+                conditional.Cleave(program(folder, "cleave", 3)),
+                conditional.Peer("rocksdb", program(folder, "rocksdb", 2)),
+                conditional.Peer("badger", program(folder, "badger", 2)),
             ]
-            rates = compare.compare(engines, self.given(folder))
+            rates = conditional.compare(engines, self.given(folder))
         self.assertEqual(len(rates), 2 * 7)
         self.assertEqual(rates[8, "cas"], dict.fromkeys(["cleavedb", "rocksdb", "badger"], [3] * 3))
         self.assertEqual(rates[1, "transactions-shared"]["cleavedb"], [10] * 3)
-        text = compare.table(rates, ["cleavedb", "rocksdb", "badger"])
+        text = conditional.table(rates, ["cleavedb", "rocksdb", "badger"])
         self.assertIn("| 1 | increment of counters | 9 (9–9) | 9 (9–9) | 9 (9–9) | 1 |", text)
 
     def test_a_run_that_fails_ends_the_comparison(self):
         with tempfile.TemporaryDirectory() as folder:
             broken = program(folder, "rocksdb", 99)
             with self.assertRaisesRegex(SystemExit, "rocksdb .* failed"):
-                compare.Peer("rocksdb", broken).measure("store", ["load"], 1, 1, self.given(folder))
+                peer = conditional.Peer("rocksdb", broken)
+                peer.measure("store", ["load"], 1, 1, self.given(folder))
 
 
 if __name__ == "__main__":
