@@ -64,7 +64,7 @@ def run(
     """
     folder = Path(folder)
     if cold and folder.exists():
-        device.drop_cached(folder)
+        device.drop_cached(folder, whole_machine)
     disk = device.Device(folder if folder.exists() else folder.parent)
     before = None
     if whole_machine:
