@@ -10,6 +10,8 @@ FILTER_BITS = 10
 BACKGROUND_THREADS = 2
 MIX_THREADS = 4
 SEED = 1
+# A scan of everything may take so much longer than other reads.
+WHOLE_TIMES = 5
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,7 @@ class Job:
     def command(self, program, folder):
         """The command line of either program."""
         counted = self.step.share is not None
+        long = self.step.workload in ("fullscan", "keysonly")
         words = {
             "engine": self.engine.name,
             "dir": folder,
@@ -155,7 +158,7 @@ class Job:
             "value": self.value_size,
             "ops": self.ops,
             "threads": self.step.threads,
-            "seconds": 3600 if counted else self.scale.seconds,
+            "seconds": 3600 if counted else self.scale.seconds * (WHOLE_TIMES if long else 1),
             "rest": self.scale.rest if self.step.rests else 0,
             "seed": SEED,
             "stage": self.number,

@@ -288,6 +288,8 @@ def conditions(head):
     scale = head["scale"]
     names = ", ".join(f"{name} {version}" for name, version in head["versions"].items())
     data, memory = scale["data_bytes"] // plan.MIB, scale["memory_bytes"] // plan.MIB
+    repeats = scale["repeats"]
+    runs = "One run" if repeats == 1 else f"Medians of {repeats} runs"
     shared = (
         "**Others were building and measuring on the same machine meanwhile: the figures show "
         "that the comparison works, not who is ahead.** " if head["shared"] else ""
@@ -301,8 +303,7 @@ def conditions(head):
         "handed to the operating system without a sync, except for synced writes. Overwrites are "
         f"{scale['factor']:g} × the data; reads and mixes take {scale['seconds']:g} s. The "
         "page cache of the files is dropped before each step, the engines take turns, and every "
-        f"read is checked. {'Medians of ' + str(scale['repeats']) if scale['repeats'] > 1 else 'One'} "
-        f"run{'s' if scale['repeats'] > 1 else ''} of each. Device bytes are what the process handed "
+        f"read is checked. {runs} of each. Device bytes are what the process handed "
         "to the block layer, by `/proc/PID/io`, until it was at rest and closed; space is "
         "allocated blocks, looked at every half second."
     )

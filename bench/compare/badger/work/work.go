@@ -14,6 +14,12 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
+// lookEvery is how many pairs of a whole scan come between two looks at the clock.
+const lookEvery = 64
+
+// errEnough ends a visit without being an error of it.
+var errEnough = errors.New("enough")
+
 type task struct {
 	shape
 	db         *badger.DB
@@ -45,7 +51,7 @@ func (t *task) run() {
 	ticks, begun := processorTicks(), time.Now()
 	sum := &tally{}
 	if t.workload == "fullscan" || t.workload == "keysonly" {
-		t.whole(sum)
+		t.whole(sum, begun)
 	} else if known(t.workload) {
 		t.workers(sum, begun)
 	} else {
@@ -190,6 +196,9 @@ func visit(
 			} else {
 				err = item.Value(func(found []byte) error { return each(item.Key(), found) })
 			}
+			if errors.Is(err, errEnough) {
+				return nil
+			}
 			if seen++; err != nil || seen == pairs {
 				return err
 			}
@@ -213,18 +222,20 @@ func (t *task) scan(part *tally, op operation) {
 	}
 }
 
-// whole visits all pairs or all keys, once.
-func (t *task) whole(sum *tally) {
-	keysOnly := t.workload == "keysonly"
-	seen := order{keys: t.keys}
+// whole visits all pairs or all keys, once, or as many as the time allows.
+func (t *task) whole(sum *tally, begun time.Time) {
+	keysOnly, seen, late := t.workload == "keysonly", order{keys: t.keys}, false
 	visit(t.db, 0, math.MaxInt64, keysOnly, func(key, found []byte) error {
 		number, err := seen.step(key)
 		if err == nil && !keysOnly {
 			_, err = check(number, found, t.size)
 		}
+		if late = seen.seen%lookEvery == 0 && time.Since(begun) >= t.most; err == nil && late {
+			return errEnough
+		}
 		return err
 	})
-	if seen.next < t.keys {
+	if !late && seen.next < t.keys {
 		fail(fmt.Errorf("the scan ended before key %d", seen.next))
 	}
 	sum.ops, sum.pairs = seen.seen, seen.seen

@@ -36,7 +36,7 @@ pub fn run(
             return Err(format!("key {number} in version {version} is not what was written last"));
         }
         seen += 1;
-        Ok(())
+        Ok(true)
     })?;
     match expected.next() {
         None => Ok(format!("{{\"verified\": {seen}}}")),

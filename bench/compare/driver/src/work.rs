@@ -7,6 +7,9 @@ use crate::generator::{self, Kind, Op, Shape, Stream};
 use crate::histogram::Histogram;
 use crate::process;
 
+/// Pairs of a whole scan between two looks at the clock.
+const LOOK_EVERY: u64 = 64;
+
 /// One workload.
 pub struct Task<'a> {
     pub workload: &'a str,
@@ -49,7 +52,7 @@ pub fn run(engine: &dyn Engine, task: &Task<'_>) -> Result<String, String> {
     let ticks = process::processor_ticks();
     let begun = Instant::now();
     let tally = match task.workload {
-        "fullscan" | "keysonly" => whole(engine, task)?,
+        "fullscan" | "keysonly" => whole(engine, task, begun)?,
         known if Stream::knows(known) => threads(engine, task, begun)?,
         unknown => return Err(format!("there is no workload {unknown}")),
     };
@@ -178,7 +181,7 @@ impl Worker<'_> {
         let bytes = self.value_bytes;
         self.engine.scan(&generator::key(from), pairs, false, &mut |key, value| {
             let number = order.step(key)?;
-            generator::check(number, value.unwrap_or_default(), bytes).map(|_| ())
+            generator::check(number, value.unwrap_or_default(), bytes).map(|_| true)
         })?;
         self.tally.pairs += order.seen;
         if order.seen < pairs.min(self.keys - from) {
@@ -208,19 +211,21 @@ impl Order {
     }
 }
 
-/// All pairs or all keys, once.
-fn whole(engine: &dyn Engine, task: &Task<'_>) -> Result<Tally, String> {
+/// All pairs or all keys, once, or as many as the time allows.
+fn whole(engine: &dyn Engine, task: &Task<'_>, begun: Instant) -> Result<Tally, String> {
     let keys_only = task.workload == "keysonly";
     let mut order = Order { next: 0, keys: task.shape.keys, seen: 0 };
+    let mut in_time = true;
     let mut visit = |key: &[u8], value: Option<&[u8]>| {
         let number = order.step(key)?;
-        match value {
-            Some(value) => generator::check(number, value, task.value_bytes).map(|_| ()),
-            None => Ok(()),
+        if let Some(value) = value {
+            generator::check(number, value, task.value_bytes)?;
         }
+        in_time = !order.seen.is_multiple_of(LOOK_EVERY) || begun.elapsed() < task.most;
+        Ok(in_time)
     };
     engine.scan(&generator::key(0), u64::MAX >> 1, keys_only, &mut visit)?;
-    if order.next < task.shape.keys {
+    if in_time && order.next < task.shape.keys {
         return Err(format!("the scan ended before key {}", order.next));
     }
     let mut tally = Tally::new();

@@ -136,7 +136,7 @@ impl Engine for LevelDb {
         keys_only: bool,
         visit: &mut Visit<'_>,
     ) -> Result<(), String> {
-        let (mut error, mut outcome) = (null_mut(), Ok(()));
+        let (mut error, mut outcome) = (null_mut(), Ok(true));
         // SAFETY: the iterator is used by this thread only and destroyed at the end; key and value
         // stay until it moves.
         unsafe {
@@ -158,14 +158,14 @@ impl Engine for LevelDb {
                     let value = leveldb_iter_value(it, &mut value_len);
                     visit(key, Some(std::slice::from_raw_parts(value, value_len)))
                 };
-                if outcome.is_err() {
+                if outcome != Ok(true) {
                     break;
                 }
             }
             leveldb_iter_get_error(it, &mut error);
             leveldb_iter_destroy(it);
         }
-        check(error).and(outcome)
+        check(error).and(outcome.map(|_| ()))
     }
 
     fn close(self: Box<Self>) -> Result<(), String> {

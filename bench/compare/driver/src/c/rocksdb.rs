@@ -169,7 +169,7 @@ impl Engine for RocksDb {
         keys_only: bool,
         visit: &mut Visit<'_>,
     ) -> Result<(), String> {
-        let (mut error, mut outcome) = (null_mut(), Ok(()));
+        let (mut error, mut outcome) = (null_mut(), Ok(true));
         // SAFETY: the iterator is used by this thread only and destroyed at the end; key and value
         // stay until it moves.
         unsafe {
@@ -191,14 +191,14 @@ impl Engine for RocksDb {
                     let value = rocksdb_iter_value(it, &mut value_len);
                     visit(key, Some(std::slice::from_raw_parts(value, value_len)))
                 };
-                if outcome.is_err() {
+                if outcome != Ok(true) {
                     break;
                 }
             }
             rocksdb_iter_get_error(it, &mut error);
             rocksdb_iter_destroy(it);
         }
-        check(error).and(outcome)
+        check(error).and(outcome.map(|_| ()))
     }
 
     fn close(self: Box<Self>) -> Result<(), String> {

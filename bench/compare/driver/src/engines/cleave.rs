@@ -59,13 +59,17 @@ impl Engine for Cleave {
         let range = self.keyspace.range(from..);
         if keys_only {
             for key in range.keys().take(pairs as usize) {
-                visit(&key.map_err(said)?, None)?;
+                if !visit(&key.map_err(said)?, None)? {
+                    break;
+                }
             }
             return Ok(());
         }
         for entry in range.take(pairs as usize) {
             let (key, value) = entry.map_err(said)?;
-            visit(&key, Some(&value))?;
+            if !visit(&key, Some(&value))? {
+                break;
+            }
         }
         Ok(())
     }

@@ -60,11 +60,14 @@ impl Engine for Fjall {
         visit: &mut Visit<'_>,
     ) -> Result<(), String> {
         for guard in self.keyspace.range(from..).take(pairs as usize) {
-            if keys_only {
-                visit(&guard.key().map_err(said)?, None)?;
+            let goes_on = if keys_only {
+                visit(&guard.key().map_err(said)?, None)?
             } else {
                 let (key, value) = guard.into_inner().map_err(said)?;
-                visit(&key, Some(&value))?;
+                visit(&key, Some(&value))?
+            };
+            if !goes_on {
+                break;
             }
         }
         Ok(())

@@ -24,8 +24,8 @@ pub struct Settings {
     pub background_threads: u32,
 }
 
-/// Called with a key, and with its value unless only keys are asked for.
-pub type Visit<'a> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), String> + 'a;
+/// Called with a key, and with its value unless only keys are asked for; says whether to go on.
+pub type Visit<'a> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<bool, String> + 'a;
 
 /// An open store.
 pub trait Engine: Sync {
