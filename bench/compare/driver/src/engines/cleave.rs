@@ -27,6 +27,8 @@ pub fn open(settings: &Settings, separation: Separation) -> Result<Box<dyn Engin
     let options = Options {
         durability: Durability::Os,
         cache_bytes: settings.cache_bytes,
+        // Two memtables, as RocksDB and LevelDB have.
+        max_immutable_memtables: 1,
         // One more thread flushes.
         compaction_threads: (settings.background_threads as usize).saturating_sub(1).max(1),
         keyspace,
