@@ -5,9 +5,11 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -190,6 +192,7 @@ def head(scale, given):
         "date": time.strftime("%Y-%m-%d"),
         "machine": record.machine(given.dir),
         "shared": given.shared,
+        "read_ahead_kib": device.Device(given.dir).read_ahead_kib(),
         "commit": record.commit(),
         "command": words + changed(given) + (" --shared" if given.shared else ""),
         "versions": versions(),
@@ -205,6 +208,7 @@ def changed(given):
     words = f" --data {given.data}M" if given.data else ""
     words += f" --memory {given.memory}M" if given.memory else ""
     words += f" --repeats {given.repeats}" if given.repeats else ""
+    words += f" --read-ahead {given.read_ahead}" if given.read_ahead else ""
     return words + "".join(f" --value-size {size}" for size in given.value_size or [])
 
 
@@ -220,6 +224,20 @@ def scaled(given):
     if given.value_size:
         scale = replace(scale, value_sizes=given.value_size)
     return scale
+
+
+@contextmanager
+def read_ahead(folder, kib):
+    """Sets the device's read-ahead for a while, if asked to, and puts it back."""
+    disk = device.Device(folder)
+    before = disk.read_ahead_kib()
+    if kib:
+        disk.set_read_ahead_kib(kib)
+    try:
+        yield
+    finally:
+        if kib:
+            disk.set_read_ahead_kib(before)
 
 
 def mebibytes(text):
@@ -241,6 +259,8 @@ def arguments():
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--value-size", type=int, action="append")
     parser.add_argument("--shared", action="store_true", help="others use the machine meanwhile")
+    help_text = "KiB, of the whole device while this runs, such as 128 [as it is]"
+    parser.add_argument("--read-ahead", type=int, help=help_text)
     parser.add_argument("--target", type=Path, default=ROOT / "target/compare", help="of builds")
     return parser.parse_args()
 
@@ -251,13 +271,15 @@ def main():
     stores = given.dir / "compare-stores"
     stores.mkdir(parents=True, exist_ok=True)
     measure.open_files_limit()
+    # What is changed is put back, and the process that is measured ends, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("compare: ended"))
     scale = scaled(given)
     wanted = [engine for engine in plan.ENGINES if not given.engine or engine.name in given.engine]
     begun = time.monotonic()
     try:
         programs = build(given.target, wanted)
         check_work(programs, json.loads((HERE / "generator.json").read_text()))
-        with given.out.open("x") as out:
+        with given.out.open("x") as out, read_ahead(given.dir, given.read_ahead):
             out.write(json.dumps(head(scale, given)) + "\n")
             Comparison(stores, scale, programs, out).run(given.engine, given.step)
     except (CompareError, OSError, subprocess.CalledProcessError) as error:

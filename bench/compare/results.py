@@ -27,6 +27,8 @@ TITLES = {
     "synced-8": "synced writes, 8 threads",
     **{f"ycsb-{letter}": f"YCSB {letter.upper()}, 4 threads" for letter in "abcdef"},
 }
+# Linux's default.
+USUAL_READ_AHEAD_KIB = 128
 WRITES = ["load", "load-ordered", "overwrite-uniform", "overwrite-zipf"]
 
 
@@ -294,6 +296,15 @@ def conditions(head):
         "**Others were building and measuring on the same machine meanwhile: the figures show "
         "that the comparison works, not who is ahead.** " if head["shared"] else ""
     )
+    ahead = head["read_ahead_kib"]
+    around = "" if ahead is None else f" The device's read-ahead is {ahead} KiB."
+    if ahead and ahead > USUAL_READ_AHEAD_KIB:
+        around += (
+            f" {USUAL_READ_AHEAD_KIB} are usual: **the kernel reads so much around every page that "
+            "an engine with mapped files (LevelDB, Badger) faults on, which throws everything else "
+            "out of the limited memory. Their reads from disk are no measure of them here**; with "
+            f"`--read-ahead {USUAL_READ_AHEAD_KIB}` they would be."
+        )
     return (
         f"{shared}{names}. {data} MiB of keys of {plan.KEY_BYTES} B and values that do not "
         f"compress, in {memory} MiB of memory (a control group's limit, page cache included); "
@@ -305,7 +316,7 @@ def conditions(head):
         "page cache of the files is dropped before each step, the engines take turns, and every "
         f"read is checked. {runs} of each. Device bytes are what the process handed "
         "to the block layer, by `/proc/PID/io`, until it was at rest and closed; space is "
-        "allocated blocks, looked at every half second."
+        f"allocated blocks, looked at every half second.{around}"
     )
 
 

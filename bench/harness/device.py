@@ -15,6 +15,17 @@ class Device:
         link = sys_root / "dev" / "block" / self.number
         self.stat = link / "stat"
         self.name = link.resolve().name if link.exists() else None
+        # A partition has that of its whole device.
+        whole = link.resolve().parent if (link / "partition").exists() else link
+        self.read_ahead = whole / "queue/read_ahead_kb"
+
+    def read_ahead_kib(self):
+        """How much the kernel reads ahead, and around what a mapping faults on; None if unknown."""
+        return int(self.read_ahead.read_text()) if self.read_ahead.exists() else None
+
+    def set_read_ahead_kib(self, kib):
+        """Changes that for the whole device, whoever uses it; needs root."""
+        self.read_ahead.write_text(str(kib))
 
     def counters(self):
         """Requests and bytes since boot; None where the file system has no device."""

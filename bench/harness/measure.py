@@ -81,7 +81,13 @@ def run(
             stderr=streams[1],
             preexec_fn=group.join,
         )
-        seconds, counts = watch(child, start, kill_when, sample, sample_seconds)
+        try:
+            seconds, counts = watch(child, start, kill_when, sample, sample_seconds)
+        except BaseException:
+            # Nobody waits for it any more, so it must not go on.
+            child.kill()
+            child.wait()
+            raise
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if whole_machine:

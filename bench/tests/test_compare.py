@@ -26,6 +26,7 @@ HEAD = {
     "date": "2026-01-02",
     "machine": "a machine <small>",
     "shared": True,
+    "read_ahead_kib": 8192,
     "commit": "abc",
     "command": "python3 bench/compare/compare.py quick",
     "versions": {"RocksDB": "1.2"},
@@ -238,6 +239,23 @@ class Figures(unittest.TestCase):
         self.assertIn("| load, random order | **300** | 200 |", text)
         self.assertIn("- machine: a machine <small>\n", text)
         self.assertIn("One run of each.", text)
+
+    def test_a_large_read_ahead_is_told(self):
+        self.assertIn("8192 KiB. 128 are usual", results.conditions(HEAD))
+        usual = results.conditions(HEAD | {"read_ahead_kib": 128})
+        self.assertTrue(usual.endswith("The device's read-ahead is 128 KiB."))
+
+    def test_the_read_ahead_is_put_back(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "read_ahead_kb"
+            file.write_text("4096\n")
+            disk = compare.device.Device(folder)
+            disk.read_ahead = file
+            with mock.patch.object(compare.device, "Device", lambda _: disk):
+                with self.assertRaises(SystemExit), compare.read_ahead(folder, 128):
+                    self.assertEqual(disk.read_ahead_kib(), 128)
+                    sys.exit(1)
+            self.assertEqual(disk.read_ahead_kib(), 4096)
 
     def test_the_page_needs_nothing_else(self):
         lines = [line("cleave-write", ops=300), line("rocksdb", ops=400)]
