@@ -178,7 +178,9 @@ class Results:
             judge = self.best(size, step, inline) if wanted.inline else peer
             reached = judge and self.ratio(size, step, ours, judge)
             met = None if reached is None else reached >= wanted.ratio
-        return Row(size, step, ours, peer, self.ratio(size, step, ours, peer), wanted, met)
+        absent = [one for one in peers if self.median(size, step, one, rate) is None]
+        ratio = self.ratio(size, step, ours, peer)
+        return Row(size, step, ours, peer, ratio, wanted, met, absent)
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,8 @@ class Row:
     ratio: float | None
     goal: Goal | None
     met: bool | None
+    # Peers that have no figure, so that nobody knows what is won against them.
+    absent: list
 
 
 def rows(results):
@@ -201,11 +205,13 @@ def rows(results):
 
 
 def goal_text(row):
-    """The goal and whether it is met."""
-    if row.goal is None:
-        return ""
-    text = f"≥ {row.goal.ratio:g}" + (" of inline" if row.goal.inline else "")
-    return text + {True: ": met", False: ": **not met**", None: ""}[row.met]
+    """The goal and whether it is met, and who is missing."""
+    absent = ", ".join(one.title for one in row.absent)
+    told = [f"no figure of {absent}"] if absent else []
+    if row.goal:
+        text = f"≥ {row.goal.ratio:g}" + (" of inline" if row.goal.inline else "")
+        told.insert(0, text + {True: ": met", False: ": **not met**", None: ""}[row.met])
+    return "; ".join(told)
 
 
 def ratio_table(results):

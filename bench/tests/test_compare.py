@@ -226,7 +226,9 @@ class Figures(unittest.TestCase):
         lines = [line("rocksdb"), line("rocksdb", repeat=1) | {"failed": "killed"}]
         lines += [line("cleave-off"), line("leveldb", ops=50)]
         found = results.Results(lines)
-        self.assertEqual(found.row(1024, "load").peer.name, "leveldb")
+        row = found.row(1024, "load")
+        self.assertEqual(row.peer.name, "leveldb")
+        self.assertEqual(results.goal_text(row), "≥ 1.5: met; no figure of RocksDB")
         text = "\n".join(results.markdown(HEAD, lines))
         self.assertIn("- RocksDB, 1024 B, load, random order: killed", text)
         self.assertIn("Others were building", text)
