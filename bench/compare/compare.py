@@ -1,147 +1,292 @@
 #!/usr/bin/env python3
-"""Runs the conditional workloads of CleaveDB, RocksDB and Badger by turns; see README.md here."""
+"""Runs the same work with CleaveDB and its peers by turns, one JSON line each; see README.md."""
 
 import argparse
 import json
+import os
 import shutil
-import statistics
+import signal
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE))
 
-from harness import record  # noqa: E402: it is found by the line above
+import plan  # noqa: E402: found by the lines above
+from harness import device, measure, record  # noqa: E402
+from harness.space import Sampler, allocated  # noqa: E402
 
-# What runs on a loaded store, by the names that the peers have for it.
-LOADED = ["overwrite", "cas", "batchget", "transactions", "transactions-shared"]
-# What runs on a thousand counters, in a store of their own.
-COUNTERS = [(" of counters", ["overwrite", "increment"], 1000)]
-
-
-def run(command):
-    """The objects that a command prints, one for each workload, by name."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    if done.returncode != 0:
-        words = " ".join(Path(str(word)).name for word in command)
-        raise SystemExit(f"compare: {words} failed ({done.returncode}): {done.stderr.strip()}")
-    objects = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return {it["workload"]: it["ops_per_second"] for it in objects if "workload" in it}
+SAMPLE_SECONDS = 0.5
 
 
-class Peer:
-    """A program of this folder."""
-
-    def __init__(self, name, program):
-        self.name, self.program = name, program
-
-    def measure(self, store, workloads, num, threads, given):
-        """Runs workloads, `load` among them."""
-        words = [self.program, store, ",".join(workloads), num, given.value_size, threads]
-        return run([*words, given.seconds])
+class CompareError(Exception):
+    """Why there is no comparison."""
 
 
-class Cleave:
-    """The command `cleave bench`."""
-
-    name = "cleavedb"
-    LOAD = ["fillrandom", "--unique"]
-
-    def __init__(self, program):
-        self.program = program
-
-    def measure(self, store, workloads, num, threads, given):
-        """Runs workloads under the names that `cleave bench` has for them."""
-        sizes = ["--num", num, "--value-size", given.value_size, "--json"]
-        rates, timed = {}, ["--threads", threads, "--duration", given.seconds]
-        for name in workloads:
-            if name == "load":
-                found = run([self.program, "bench", store, *self.LOAD, *sizes])
-            else:
-                word, *shared = name.split("-")
-                flags = ["--shared"] if shared else []
-                found = run([self.program, "bench", store, word, *sizes, *timed, *flags])
-            rates[name] = next(iter(found.values()))
-        return rates
-
-
-def build(target):
-    """Builds the programs of the peers, and returns the engines."""
+def build(target, engines):
+    """Builds the programs that the engines need: {name: path}."""
     target.mkdir(parents=True, exist_ok=True)
-    rocksdb, badger = target / "rocksdb", target / "badger"
-    cxx = ["c++", "-O2", "-std=c++17", HERE / "rocksdb.cc", "-o", rocksdb, "-lrocksdb", "-pthread"]
-    subprocess.run(cxx, check=True)
-    subprocess.run(["go", "build", "-o", badger, "."], cwd=HERE / "badger", check=True)
-    return [Peer("rocksdb", rocksdb), Peer("badger", badger)]
+    programs = {}
+    if any(engine.program == "driver" for engine in engines):
+        environment = {**os.environ, "CARGO_TARGET_DIR": str(target)}
+        command = ["cargo", "build", "--release", "--locked"]
+        subprocess.run(command, cwd=HERE / "driver", env=environment, check=True)
+        programs["driver"] = target / "release/cleavedb-compare"
+    if any(engine.program == "badger" for engine in engines):
+        programs["badger"] = target / "badger-work"
+        command = ["go", "build", "-o", str(programs["badger"]), "./work"]
+        subprocess.run(command, cwd=HERE / "badger", check=True)
+    return programs
 
 
-def compare(engines, given):
-    """All rates: {(threads, workload): {engine: [rate, …]}}."""
-    rates = {}
-    for _ in range(given.repeats):
-        for threads in given.threads:
-            for engine in engines:
-                for what, workloads, num in [("", LOADED, given.num), *COUNTERS]:
-                    store = given.dir / f"compare-{engine.name}"
-                    shutil.rmtree(store, ignore_errors=True)
-                    found = engine.measure(store, ["load", *workloads], num, threads, given)
-                    shutil.rmtree(store, ignore_errors=True)
-                    found.pop("load")
-                    for name, rate in found.items():
-                        by_engine = rates.setdefault((threads, name + what), {})
-                        by_engine.setdefault(engine.name, []).append(rate)
-    return rates
+def check_work(programs, told):
+    """That all programs make the same work; `told` is `generator.json`."""
+    for name, program in programs.items():
+        for workload, wanted in told["checksums"].items():
+            words = {key: told[key] for key in ("keys", "seed", "stage", "threads", "ops", "value")}
+            words |= {"workload": workload, "checksum-of-thread": told["thread"]}
+            command = [str(program), *(f"{key}={value}" for key, value in words.items())]
+            found = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+            if found != wanted:
+                raise CompareError(f"{name} makes other work than the others: {workload}, {found}")
 
 
-def table(rates, names):
-    """Medians and spreads as Markdown, and CleaveDB's share of the best peer's median."""
-    lines = ["| threads | workload | " + " | ".join(names) + " | of the best peer |"]
-    lines.append("|---:|---|" + "---:|" * (len(names) + 1))
-    for (threads, workload), by_engine in sorted(rates.items()):
-        cells = [record.median_and_spread(by_engine.get(name, [])) for name in names]
-        medians = {name: record.median(found) for name, found in by_engine.items()}
-        ours = medians.pop(Cleave.name)
-        row = [str(threads), workload, *cells, record.number(ours / max(medians.values()))]
-        lines.append("| " + " | ".join(row) + " |")
-    return "\n".join(lines)
+class Comparison:
+    """Where it runs and what it has found so far."""
+
+    def __init__(self, folder, scale, programs, out):
+        self.folder, self.scale, self.programs, self.out = folder, scale, programs, out
+        # The engines whose main store failed, and the history of each.
+        self.lost = set()
+        self.history = {}
+
+    def run(self, chosen=None, workloads=None):
+        """All of it."""
+        for repeat in range(self.scale.repeats):
+            for value_size in self.scale.value_sizes:
+                self.lost, self.history = set(), {}
+                engines = plan.engines_for(value_size, chosen)
+                for number, step in enumerate(plan.steps(self.scale)):
+                    if workloads and step.name not in workloads and not step.fresh:
+                        continue
+                    for engine in plan.in_turn(engines, number + repeat):
+                        self.one(repeat, plan.Job(self.scale, engine, step, number, value_size))
+                shutil.rmtree(self.folder, ignore_errors=True)
+
+    def one(self, repeat, job):
+        """Runs a job and writes its line."""
+        store, key = job.step.store, (job.engine.name, job.step.store)
+        folder = self.folder / store / job.engine.name
+        if job.step.fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        elif key in self.lost:
+            return
+        job.history = self.history.setdefault(key, [])
+        found = self.measured(job, folder)
+        if "failed" in found:
+            self.lost.add(key)
+        if job.step.share is not None:
+            job.history.append(f"{job.step.workload}:{job.number}:{job.ops}")
+        line = {
+            "engine": job.engine.name,
+            "step": job.step.name,
+            "workload": job.step.workload,
+            "threads": job.step.threads,
+            "value_size": job.value_size,
+            "keys": job.keys,
+            "repeat": repeat,
+            **found,
+        }
+        self.out.write(json.dumps(line) + "\n")
+        self.out.flush()
+        tell(line)
+        # Only the main store is used again.
+        if store != "main":
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def measured(self, job, folder):
+        """What the program and the kernel say; `failed` says why there is no figure."""
+        sampler = Sampler(folder)
+        verifies = job.step.workload == "verify"
+        device.drop_cached(folder, whole_machine=False)
+        result = measure.run(
+            job.command(self.programs[job.engine.program], folder),
+            folder,
+            # Verifying is no measurement, and needs a list of all keys.
+            memory_bytes=None if verifies else self.scale.memory_bytes,
+            sample=sampler,
+            sample_seconds=SAMPLE_SECONDS,
+            whole_machine=False,
+        )
+        if result.memory_limit_missing:
+            raise CompareError(result.memory_limit_missing)
+        if result.exit_code != 0:
+            return {"failed": why(result)}
+        if verifies:
+            return json.loads(result.stdout)
+        at_end = allocated(folder, 0)
+        return {
+            **json.loads(result.stdout),
+            # All that the process handed to the block layer, opening and closing included.
+            "device_write_bytes": result.process_write_bytes,
+            "device_read_bytes": result.group_read_bytes,
+            "device_reads": result.group_read_ios,
+            "group_peak_bytes": result.group_peak_bytes,
+            "processor_seconds_of_process": result.processor_seconds,
+            "space_highest_bytes": max(sampler.peak() or 0, at_end),
+            "space_end_bytes": at_end,
+        }
+
+
+def why(result):
+    """A failure in a few words."""
+    if result.exit_code == -9:
+        return "killed, as its memory was full"
+    lines = result.stderr.strip().splitlines() or ["it said nothing"]
+    return f"exit {result.exit_code}: {lines[0][:200]}"
+
+
+def tell(line):
+    """One line for who watches."""
+    said = line.get("failed")
+    if said is None and "seconds" in line:
+        said = f"{line['ops'] / line['seconds']:,.0f} op/s"
+    text = f"{time.strftime('%H:%M:%S')} {line['value_size']:>5} B {line['step']:<18}"
+    print(f"{text} {line['engine']:<13} {said or 'verified'}", file=sys.stderr)
+
+
+def versions():
+    """Of the peers, as they are installed or pinned."""
+    def package(name):
+        command = ["dpkg-query", "--show", "--showformat=${Version}", name]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True)
+        except OSError:
+            return "unknown"
+        return done.stdout.strip() or "unknown"
+
+    lock = (HERE / "driver/Cargo.lock").read_text()
+    module = (HERE / "badger/go.mod").read_text()
+    return {
+        "RocksDB": package("librocksdb-dev"),
+        "LevelDB": package("libleveldb-dev"),
+        "fjall": lock.split('name = "fjall"\nversion = "')[1].split('"')[0],
+        "Badger": module.split("badger/v4 v")[1].split()[0],
+    }
+
+
+def head(scale, given):
+    """The first line: what this is a comparison of."""
+    words = f"python3 bench/compare/compare.py {scale.name} --dir DIR"
+    words += "".join(f" --engine {name}" for name in given.engine or [])
+    words += "".join(f" --step {name}" for name in given.step or [])
+    return {
+        "comparison": scale.name,
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": record.machine(given.dir),
+        "shared": given.shared,
+        "read_ahead_kib": device.Device(given.dir).read_ahead_kib(),
+        "commit": record.commit(),
+        "command": words + changed(given) + (" --shared" if given.shared else ""),
+        "versions": versions(),
+        "scale": asdict(scale),
+        "threshold": plan.THRESHOLD,
+        "filter_bits": plan.FILTER_BITS,
+        "background_threads": plan.BACKGROUND_THREADS,
+    }
+
+
+def changed(given):
+    """The words of the command that change a scale."""
+    words = f" --data {given.data}M" if given.data else ""
+    words += f" --memory {given.memory}M" if given.memory else ""
+    words += f" --repeats {given.repeats}" if given.repeats else ""
+    words += f" --read-ahead {given.read_ahead}" if given.read_ahead else ""
+    return words + "".join(f" --value-size {size}" for size in given.value_size or [])
+
+
+def scaled(given):
+    """The scale that was asked for."""
+    scale = plan.SCALES[given.scale]
+    if given.data:
+        scale = replace(scale, data_bytes=given.data * plan.MIB)
+    if given.memory:
+        scale = replace(scale, memory_bytes=given.memory * plan.MIB)
+    if given.repeats:
+        scale = replace(scale, repeats=given.repeats)
+    if given.value_size:
+        scale = replace(scale, value_sizes=given.value_size)
+    return scale
+
+
+@contextmanager
+def read_ahead(folder, kib):
+    """Sets the device's read-ahead for a while, if asked to, and puts it back."""
+    disk = device.Device(folder)
+    before = disk.read_ahead_kib()
+    if kib:
+        disk.set_read_ahead_kib(kib)
+    try:
+        yield
+    finally:
+        if kib:
+            disk.set_read_ahead_kib(before)
+
+
+def mebibytes(text):
+    """`256M` or `256`, as a number."""
+    return int(text.removesuffix("M"))
 
 
 def arguments():
     """What the command takes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dir", required=True, type=Path, help="a folder for the stores")
-    parser.add_argument("--cleave", default=HERE.parents[1] / "target/release/cleave", type=Path)
-    parser.add_argument("--num", default=100_000, type=int, help="keys [100000]")
-    parser.add_argument("--value-size", default=100, type=int, help="bytes of a value [100]")
-    parser.add_argument("--threads", default=[1, 8], type=int, nargs="+", help="[1 8]")
-    parser.add_argument("--seconds", default=4, type=int, help="for each workload [4]")
-    parser.add_argument("--repeats", default=3, type=int, help="runs of each engine [3]")
-    parser.add_argument("--out", type=Path, help="where the record goes [standard output only]")
+    parser.add_argument("scale", choices=plan.SCALES)
+    parser.add_argument("--dir", required=True, type=Path, help="a folder on the disk to measure")
+    parser.add_argument("--out", required=True, type=Path, help="the file of JSON lines; is new")
+    names = [engine.name for engine in plan.ENGINES]
+    parser.add_argument("--engine", action="append", choices=names, help="only that [all]")
+    parser.add_argument("--step", action="append", help="only that, and loads [all]")
+    parser.add_argument("--data", type=mebibytes, help="keys and values, such as 64M")
+    parser.add_argument("--memory", type=mebibytes, help="limit of each process, such as 96M")
+    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--value-size", type=int, action="append")
+    parser.add_argument("--shared", action="store_true", help="others use the machine meanwhile")
+    help_text = "KiB, of the whole device while this runs, such as 128 [as it is]"
+    parser.add_argument("--read-ahead", type=int, help=help_text)
+    parser.add_argument("--target", type=Path, default=ROOT / "target/compare", help="of builds")
     return parser.parse_args()
 
 
 def main():
-    """Builds, runs, prints."""
+    """Builds, checks, runs."""
     given = arguments()
-    given.dir.mkdir(parents=True, exist_ok=True)
-    engines = [Cleave(given.cleave), *build(given.dir / "compare-programs")]
-    rates = compare(engines, given)
-    words = f"--num {given.num} --value-size {given.value_size} --seconds {given.seconds}"
-    threads = " ".join(str(count) for count in given.threads)
-    command = f"python3 bench/compare/compare.py --dir DIR {words} --threads {threads}"
-    sections = [
-        f"{given.num:,} keys of 16 bytes with values of {given.value_size}, which fit into memory; "
-        "a thousand counters. Operations per second: the median of all runs and the lowest and "
-        "highest. An operation of `batchget` and `transactions` is four gets and four puts of "
-        "other keys.",
-        table(rates, [engine.name for engine in engines]),
-    ]
-    title = "Compare-and-set, counters and transactions beside the peers"
-    text = record.page(title, f"{command} --repeats {given.repeats}", given.dir, sections)
-    print(text)
-    if given.out:
-        print(record.save(text, "compare-conditional", given.out), file=sys.stderr)
+    stores = given.dir / "compare-stores"
+    stores.mkdir(parents=True, exist_ok=True)
+    measure.open_files_limit()
+    # What is changed is put back, and the process that is measured ends, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("compare: ended"))
+    scale = scaled(given)
+    wanted = [engine for engine in plan.ENGINES if not given.engine or engine.name in given.engine]
+    begun = time.monotonic()
+    try:
+        programs = build(given.target, wanted)
+        check_work(programs, json.loads((HERE / "generator.json").read_text()))
+        with given.out.open("x") as out, read_ahead(given.dir, given.read_ahead):
+            out.write(json.dumps(head(scale, given)) + "\n")
+            Comparison(stores, scale, programs, out).run(given.engine, given.step)
+    except (CompareError, OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"compare: {error}")
+    finally:
+        shutil.rmtree(stores, ignore_errors=True)
+    print(f"compare: {time.monotonic() - begun:.0f} s", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,17 @@ class Device:
         link = sys_root / "dev" / "block" / self.number
         self.stat = link / "stat"
         self.name = link.resolve().name if link.exists() else None
+        # A partition has that of its whole device.
+        whole = link.resolve().parent if (link / "partition").exists() else link
+        self.read_ahead = whole / "queue/read_ahead_kb"
+
+    def read_ahead_kib(self):
+        """How much the kernel reads ahead, and around what a mapping faults on; None if unknown."""
+        return int(self.read_ahead.read_text()) if self.read_ahead.exists() else None
+
+    def set_read_ahead_kib(self, kib):
+        """Changes that for the whole device, whoever uses it; needs root."""
+        self.read_ahead.write_text(str(kib))
 
     def counters(self):
         """Requests and bytes since boot; None where the file system has no device."""
@@ -60,8 +71,10 @@ def size_below(path):
     return total
 
 
-def drop_cached(path):
-    """Writes the files below `path` back and takes them out of the page cache."""
+def drop_cached(path, whole_machine=True):
+    """Writes the files below `path` back and takes them out of the page cache; and what else is
+    cached, unless only these files are meant.
+    """
     for file in files_below(path):
         descriptor = os.open(file, os.O_RDONLY)
         try:
@@ -69,6 +82,8 @@ def drop_cached(path):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
+    if not whole_machine:
+        return
     # Directories, inodes and the tails that fadvise leaves; needs root, and is a help only.
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3")

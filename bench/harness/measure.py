@@ -45,19 +45,31 @@ class Result:
         return asdict(self)
 
 
-def run(command, folder, memory_bytes=None, cold=False, kill_when=None, sample=None):
+def run(
+    command,
+    folder,
+    memory_bytes=None,
+    cold=False,
+    kill_when=None,
+    sample=None,
+    sample_seconds=SAMPLE_SECONDS,
+    whole_machine=True,
+):
     """Runs `command`, whose files are below `folder`.
 
     `memory_bytes` limits its memory, page cache included. `cold` drops its files from the page
     cache first. `kill_when` is asked again and again; once it is true the command gets SIGKILL.
-    `sample` is called with its process number every 200 ms.
+    `sample` is called with its process number every 200 ms, or `sample_seconds`. Without
+    `whole_machine` nothing is waited for that others write, and the device is not looked at.
     """
     folder = Path(folder)
     if cold and folder.exists():
-        device.drop_cached(folder)
-    os.sync()
+        device.drop_cached(folder, whole_machine)
     disk = device.Device(folder if folder.exists() else folder.parent)
-    before = disk.counters()
+    before = None
+    if whole_machine:
+        os.sync()
+        before = disk.counters()
     group = Group(memory_bytes or 1 << 62, disk.number)
     with group, tempfile.TemporaryDirectory() as outputs:
         streams = [open(Path(outputs) / name, "w+b") for name in ("stdout", "stderr")]
@@ -69,10 +81,17 @@ def run(command, folder, memory_bytes=None, cold=False, kill_when=None, sample=N
             stderr=streams[1],
             preexec_fn=group.join,
         )
-        seconds, counts = watch(child, start, kill_when, sample)
+        try:
+            seconds, counts = watch(child, start, kill_when, sample, sample_seconds)
+        except BaseException:
+            # Nobody waits for it any more, so it must not go on.
+            child.kill()
+            child.wait()
+            raise
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
-        os.sync()
+        if whole_machine:
+            os.sync()
         reads = group.device_reads()
         texts = [read_back(stream) for stream in streams]
         limited = memory_bytes is not None and group.memory is not None
@@ -95,7 +114,7 @@ def run(command, folder, memory_bytes=None, cold=False, kill_when=None, sample=N
         )
 
 
-def watch(child, start, kill_when=None, sample=None):
+def watch(child, start, kill_when=None, sample=None, sample_seconds=SAMPLE_SECONDS):
     """Waits until the child ends: (seconds, its I/O counters).
 
     It is left as a zombie, whose I/O counters can still be read and are final.
@@ -110,7 +129,7 @@ def watch(child, start, kill_when=None, sample=None):
             if sample is not None and time.monotonic() >= sample_at:
                 sample(child.pid)
                 # What a look takes does not add to the time between two of them.
-                sample_at = max(sample_at + SAMPLE_SECONDS, time.monotonic())
+                sample_at = max(sample_at + sample_seconds, time.monotonic())
             time.sleep(POLL_SECONDS)
     os.waitid(os.P_PID, child.pid, ended)
     return time.monotonic() - start, io_counters(child.pid)

@@ -1,6 +1,6 @@
 module cleavedb/compare/badger
 
-go 1.24.0
+go 1.25.0
 
 // The engine that is compared.
 require github.com/dgraph-io/badger/v4 v4.9.6

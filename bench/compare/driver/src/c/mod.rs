@@ -1,0 +1,6 @@
+//! The engines behind C interfaces, and all of this program's `unsafe` code.
+
+#[cfg(feature = "leveldb")]
+pub mod leveldb;
+#[cfg(feature = "rocksdb")]
+pub mod rocksdb;

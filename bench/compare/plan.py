@@ -1,0 +1,192 @@
+"""What is compared with what: engines, workloads, and the two sizes of a comparison."""
+
+from dataclasses import dataclass, field
+
+MIB = 1 << 20
+KEY_BYTES = 16
+# From how many bytes on an engine that can separates a value; the same for all.
+THRESHOLD = 512
+FILTER_BITS = 10
+BACKGROUND_THREADS = 2
+MIX_THREADS = 4
+SEED = 1
+# A scan of everything may take so much longer than other reads.
+WHOLE_TIMES = 5
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One column of the tables."""
+
+    name: str
+    title: str
+    ours: bool = False
+    # It keeps large values apart from keys.
+    separates: bool = False
+    program: str = "driver"
+
+
+ENGINES = [
+    Engine("cleave-write", "CleaveDB at_write", ours=True, separates=True),
+    Engine("cleave-flush", "CleaveDB at_flush", ours=True, separates=True),
+    Engine("cleave-off", "CleaveDB off", ours=True),
+    Engine("rocksdb", "RocksDB"),
+    Engine("rocksdb-blob", "RocksDB BlobDB", separates=True),
+    Engine("leveldb", "LevelDB"),
+    Engine("fjall", "fjall"),
+    Engine("fjall-kv", "fjall separated", separates=True),
+    Engine("badger", "Badger", program="badger", separates=True),
+]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is done."""
+
+    name: str
+    data_bytes: int
+    memory_bytes: int
+    cache_mb: int
+    buffer_mb: int
+    value_sizes: list
+    # How often the data is overwritten.
+    factor: float
+    repeats: int
+    # Reads and mixes end after that, whatever they have done.
+    seconds: float
+    # The longest wait for an engine to come to rest after writing.
+    rest: float
+    # The data of synced writes, which fits into memory.
+    synced_bytes: int
+
+    def keys(self, value_size):
+        """How many keys the data has."""
+        return self.data_bytes // (KEY_BYTES + value_size)
+
+
+SCALES = {
+    "quick": Scale(
+        "quick", 256 * MIB, 96 * MIB, 16, 8, [1024], 1, 1, 1.5, 10, 16 * MIB
+    ),
+    "long": Scale(
+        "long", 2048 * MIB, 384 * MIB, 64, 64, [100, 1024, 4096], 4, 3, 15, 120, 100 * MIB
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A workload, with what it needs and what is left behind."""
+
+    workload: str
+    threads: int = 1
+    # In which of an engine's stores; a new one begins with a load.
+    store: str = "main"
+    fresh: bool = False
+    # As many operations as there are keys, times this; without it, as many as the time allows.
+    share: float | None = None
+    # It writes, and what it leaves in the background counts.
+    rests: bool = False
+    label: str = ""
+
+    @property
+    def name(self):
+        """Different for each step."""
+        return self.label or self.workload
+
+
+def steps(scale):
+    """All steps in order: what writes with several threads comes behind what is verified."""
+    whole = {"share": 1, "rests": True}
+    again = {"share": scale.factor, "rests": True}
+    mixes = [Step(f"ycsb-{letter}", MIX_THREADS, label=f"ycsb-{letter}") for letter in "abcfde"]
+    return [
+        Step("load", fresh=True, **whole),
+        Step("get", label="get-1"),
+        Step("get", 8, label="get-8"),
+        Step("missing"),
+        Step("scan100"),
+        Step("fullscan"),
+        Step("keysonly"),
+        Step("overwrite-uniform", **again),
+        Step("overwrite-zipf", **again),
+        Step("scan100", label="scan100-after"),
+        Step("fullscan", label="fullscan-after"),
+        Step("verify"),
+        *mixes,
+        Step("load-ordered", store="ordered", fresh=True, **whole),
+        Step("synced", 1, store="synced-1", fresh=True, label="synced-1"),
+        Step("synced", 8, store="synced-8", fresh=True, label="synced-8"),
+    ]
+
+
+# More operations than any time allows.
+ENDLESS = 1 << 40
+
+
+@dataclass
+class Job:
+    """A step of one engine."""
+
+    scale: Scale
+    engine: Engine
+    step: Step
+    number: int
+    value_size: int
+    history: list = field(default_factory=list)
+
+    @property
+    def keys(self):
+        """Of its store."""
+        size = self.scale.synced_bytes if self.step.workload == "synced" else self.scale.data_bytes
+        return size // (KEY_BYTES + self.value_size)
+
+    @property
+    def ops(self):
+        """How many are done at most."""
+        return ENDLESS if self.step.share is None else round(self.step.share * self.keys)
+
+    def command(self, program, folder):
+        """The command line of either program."""
+        counted = self.step.share is not None
+        long = self.step.workload in ("fullscan", "keysonly")
+        words = {
+            "engine": self.engine.name,
+            "dir": folder,
+            "workload": self.step.workload,
+            "keys": self.keys,
+            "value": self.value_size,
+            "ops": self.ops,
+            "threads": self.step.threads,
+            "seconds": 3600 if counted else self.scale.seconds * (WHOLE_TIMES if long else 1),
+            "rest": self.scale.rest if self.step.rests else 0,
+            "seed": SEED,
+            "stage": self.number,
+            "cache-mb": self.scale.cache_mb,
+            "buffer-mb": self.scale.buffer_mb,
+            "threshold": THRESHOLD,
+            "filter-bits": FILTER_BITS,
+            "background": BACKGROUND_THREADS,
+            "memory-mb": self.scale.memory_bytes // MIB,
+        }
+        if self.step.workload == "verify":
+            words["history"] = ",".join(self.history)
+        return [str(program), *(f"{name}={value}" for name, value in words.items())]
+
+
+def engines_for(value_size, chosen=None):
+    """The engines that differ at this size: below the threshold nothing is separated, and the
+    separated forms are the inline ones again. Badger has one form.
+    """
+    return [
+        engine
+        for engine in ENGINES
+        if (value_size >= THRESHOLD or not engine.separates or engine.name == "badger")
+        and (not chosen or engine.name in chosen)
+    ]
+
+
+def in_turn(engines, turn):
+    """The same, beginning with another one each time, so that none is always the first."""
+    at = turn % len(engines)
+    return engines[at:] + engines[:at]
