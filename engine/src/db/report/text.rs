@@ -2,7 +2,6 @@
 
 use super::{KeyspaceStats, LevelStats, StallStats, Stats};
 use crate::base::size::{counted, sized};
-use crate::stats::GcStats;
 use std::fmt;
 
 impl fmt::Display for StallStats {
@@ -21,7 +20,7 @@ impl fmt::Display for Stats {
         self.fmt_written(f)?;
         self.fmt_read(f)?;
         self.fmt_memory(f)?;
-        if self.gc != GcStats::default() {
+        if self.gc.rounds + self.gc.liveness_scans + self.gc.punches > 0 {
             writeln!(f, "value GC: {}", self.gc)?;
         }
         self.fmt_exceptions(f)
