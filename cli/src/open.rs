@@ -47,16 +47,24 @@ pub(crate) fn to_read_with(path: &Path, options: Options) -> Result<Db> {
 /// Opens an existing database to walk over much of it. Beside a process that writes, its files are
 /// pinned, so that none is missed later on; where that can't be done, they are only read.
 pub(crate) fn to_walk(path: &Path) -> Result<Db> {
-    let Some(writer) = writer(path) else { return to_read(path) };
+    let writer = writer(path);
+    let db = to_walk_again(path)?;
+    tell_age(&db, writer);
+    Ok(db)
+}
+
+/// Opens an existing database as [`to_walk`] does, and does not say who writes to it.
+pub(crate) fn to_walk_again(path: &Path) -> Result<Db> {
+    if writer(path).is_none() {
+        return existing(path, Options { follow: true, ..Options::default() });
+    }
     let pinned = Options { follow_pinned: true, ..Options::default() };
-    let db = match existing(path, pinned) {
+    match existing(path, pinned) {
         Err(error) if error.kind() == ErrorKind::Io => {
             existing(path, Options { follow: true, ..Options::default() })
         }
         opened => opened,
-    }?;
-    tell_age(&db, Some(writer));
-    Ok(db)
+    }
 }
 
 /// Opens an existing database as it was left, to look at all of it. Nobody can write meanwhile,

@@ -31,9 +31,8 @@ pub(crate) struct ChangesArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     since: SeqNo,
 
-    /// Go on with what later sessions commit: look again twice a second, while nobody has the
-    /// database open. A look holds the database until all it finds is printed: programs that want
-    /// to open it meanwhile must try again
+    /// Go on with what is committed later, also by a process that has the database open: look again
+    /// twice a second
     #[arg(long)]
     follow: bool,
 
@@ -41,7 +40,8 @@ pub(crate) struct ChangesArgs {
     #[arg(long)]
     json: bool,
 
-    /// Also print what is not known to be durable: the end of a log that was not closed
+    /// Also print what is not known to be durable: the segment of the log that is being written, or
+    /// was not closed
     #[arg(long)]
     visible: bool,
 }
@@ -80,7 +80,7 @@ fn print(
     is_first: bool,
     out: &mut Output,
 ) -> Result<(), Stop> {
-    let db = open::read_only(&args.dir)?;
+    let db = if is_first { open::to_walk } else { open::to_walk_again }(&args.dir)?;
     if !is_first && *since == 0 && db.changes(0)?.position() > 0 {
         // Only the first look may begin in the middle.
         let what = "the first changes are gone from the log, before they were printed";

@@ -37,13 +37,14 @@ impl Writer {
 }
 
 /// The commands, with a part of what they print.
-const READING: [(&[&str], &str); 13] = [
+const READING: [(&[&str], &str); 14] = [
     (&["get", "DB", "ada"], "Lovelace"),
     (&["scan", "DB"], "ada\tLovelace"),
     (&["scan", "DB", "--keys-only"], "ada"),
     (&["count", "DB"], "2"),
     (&["ttl", "DB", "ada"], "never"),
     (&["dump", "DB"], "Lovelace"),
+    (&["changes", "DB", "--visible"], "grace\tHopper"),
     (&["stats", "DB"], "default"),
     (&["stats", "DB", "--json"], "\"default\""),
     (&["metrics", "DB"], "cleavedb_"),

@@ -105,7 +105,7 @@ impl Core {
         self.catch_up().map(|_| ())
     }
 
-    fn catch_up(&self) -> Result<CaughtUp> {
+    pub(crate) fn catch_up(&self) -> Result<CaughtUp> {
         let Some(follower) = &self.follower else {
             return Ok(CaughtUp { records: 0, seqno: self.snapshots.visible() });
         };

@@ -5,8 +5,8 @@ use crate::common::child::{self, Running};
 use crate::common::rng::Rng;
 use crate::common::{self, TempDir};
 use cleavedb::{
-    Db, EncryptionKey, ErrorKind, KeyProvider, Keyspace, KeyspaceOptions, Options, ReadOptions,
-    Result, Separation, WriteBatch, merge_operators,
+    Db, EncryptionKey, ErrorKind, GcOptions, KeyProvider, Keyspace, KeyspaceOptions, Options,
+    ReadOptions, Result, Separation, WriteBatch, merge_operators,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,6 @@ fn nobody_is_kept_from_writing_and_nothing_can_be_written() {
     let writer = common::open_with(dir.path(), common::tiny());
     let error = reader.default_keyspace().put("one", "eins").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ReadOnly);
-    assert_eq!(reader.changes(0).err().unwrap().kind(), ErrorKind::Unsupported);
     assert_eq!(reader.create_keyspace("new").err().unwrap().kind(), ErrorKind::ReadOnly);
     let target = dir.path().join("copy");
     assert_eq!(reader.checkpoint(&target).unwrap_err().kind(), ErrorKind::ReadOnly);
@@ -689,4 +688,89 @@ fn a_check_finds_no_damage_in_what_a_writer_has_freed() {
             Err(error) => assert_eq!(error.kind(), ErrorKind::WrongState),
         }
     }
+}
+
+/// Returns the keys and values of all batches that there are, in order.
+fn all_changes(changes: &mut cleavedb::Changes) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    let mut found = Vec::new();
+    while let Some(batch) = changes.next_batch().unwrap() {
+        for change in &batch {
+            let value = match change.what {
+                cleavedb::Changed::Put { value, .. } => Some(value.to_vec()),
+                _ => None,
+            };
+            found.push((change.key.to_vec(), value));
+        }
+    }
+    found
+}
+
+#[test]
+fn who_follows_gets_every_change_once_and_in_order() {
+    for pinned in [false, true] {
+        let dir = common::dir();
+        // Nothing else keeps the log for who follows.
+        let gc = GcOptions { automatic: false, ..GcOptions::default() };
+        let keyspace = common::separating(Some(64));
+        let writer = common::open_with(dir.path(), Options { gc, keyspace, ..common::tiny() });
+        let words = writer.default_keyspace();
+        words.put("first", "1").unwrap();
+        let options = Options { follow_pinned: pinned, ..following() };
+        let reader = common::open_with(dir.path(), options);
+        let visible = cleavedb::ChangesOptions::new().visible(true);
+        let error = reader.changes_with(0, &visible.clone().pin(true)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let mut changes = reader.changes_with(0, &visible).unwrap();
+        assert_eq!(all_changes(&mut changes), [(b"first".to_vec(), Some(b"1".to_vec()))]);
+        let (mut wanted, mut rng) = (Vec::new(), Rng::new(7));
+        for round in 0..30u64 {
+            // Several segments each, so that they are sealed and passed by the head meanwhile. Each
+            // has live values, which keep it there.
+            for number in 0..40 {
+                let key = common::key(round as usize * 40 + number);
+                if number % 5 == 4 {
+                    words.delete(&key).unwrap();
+                    wanted.push((key.into_bytes(), None));
+                } else {
+                    let value = common::value(&key, round, 100 + rng.below(300));
+                    words.put(&key, &value).unwrap();
+                    wanted.push((key.into_bytes(), Some(value)));
+                }
+            }
+            assert!(all_changes(&mut changes).is_empty(), "nothing was caught up with");
+            if round % 3 == 0 {
+                writer.flush().unwrap();
+            }
+            reader.catch_up().unwrap();
+            assert!(all_changes(&mut changes) == wanted, "round {round}");
+            wanted.clear();
+            assert_eq!(changes.position(), writer.visible_seqno());
+        }
+        // What was handed out is where a new consumer goes on.
+        let mut later = reader.changes_with(changes.position(), &visible).unwrap();
+        words.put("last", "2").unwrap();
+        let batch = later.wait_batch(Duration::from_secs(60)).unwrap().unwrap();
+        assert_eq!(batch.iter().next().unwrap().key, b"last");
+    }
+}
+
+/// I2: of what is being written, a consumer that wants what is durable gets what lies in segments
+/// that were synced.
+#[test]
+fn i02_who_follows_gets_what_is_durable_and_no_more() {
+    let (dir, writer) = created(common::separating(Some(64)));
+    let words = writer.default_keyspace();
+    let reader = follow(dir.path());
+    let mut changes = reader.changes(0).unwrap();
+    let mut count = 0;
+    while all_changes(&mut changes).is_empty() {
+        words.put(common::key(count), vec![1; 300]).unwrap();
+        reader.catch_up().unwrap();
+        count += 1;
+    }
+    assert!(count > 1 && changes.position() < writer.visible_seqno(), "{count}");
+    writer.close().unwrap();
+    reader.catch_up().unwrap();
+    all_changes(&mut changes);
+    assert_eq!(changes.position(), reader.visible_seqno(), "a closed log is durable");
 }

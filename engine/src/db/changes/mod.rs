@@ -12,12 +12,16 @@ use crate::base::key::SeqNo;
 use crate::commit::feed::{FeedSource, LogFeed};
 use crate::db::holders::CoreHold;
 use crate::db::{Core, Db};
+use crate::recovery::follow::{FollowedEnds, Follower};
 use crate::segment::Frame;
 use crate::version::pins::{Pin, PinKind, PinOwner};
 use batch::KeyspaceNames;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The time between two looks at what the process has written that is followed.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A consumer of the change feed: committed batches in the order of commits, each whole, and more
 /// as they are committed. [`Db::changes`] makes one.
@@ -56,15 +60,18 @@ pub struct Changes {
     options: ChangesOptions,
     names: KeyspaceNames,
     pin: Arc<Pin>,
+    /// How far the log reaches that a follower has read, and at which state.
+    followed: (FollowedState, FollowedEnds),
 }
 
 impl Changes {
     fn begin(core: &Arc<Core>, since: SeqNo, options: &ChangesOptions) -> Result<Changes> {
         core.check_open()?;
-        if core.follower.is_some() {
-            let error = Error::unsupported("who follows a database gets no changes of it");
-            return Err(error.advise("ask for them in the process that writes it"));
+        if core.follower.is_some() && options.pin {
+            let error = Error::unsupported("who follows a database can't keep the writer's log");
+            return Err(error.advise("pin it in the process that writes it"));
         }
+        let followed = followed(core)?;
         let owner = |seqno| {
             let since = core.env.clock.now();
             PinOwner { kind: PinKind::Changes, keyspace: None, seqno, since }
@@ -73,10 +80,11 @@ impl Changes {
         // The log is pinned before anything is looked for, so that nothing found goes.
         let pin = Arc::new(pins.register(owner(since), None));
         let log_pin = options.pin.then(|| core.set.log_pins().register(pin.clone()));
-        let feed = LogFeed::begin(source(core), since, log_pin)?;
+        let feed = LogFeed::begin(source(core, &followed.1), since, log_pin)?;
         pin.move_to(feed.position());
         let (options, names) = (options.clone(), KeyspaceNames::default());
-        let changes = Changes { core: CoreHold::new(core.clone()), feed, options, names, pin };
+        let core_hold = CoreHold::new(core.clone());
+        let changes = Changes { core: core_hold, feed, options, names, pin, followed };
         changes.vouch(core)?;
         Ok(changes)
     }
@@ -122,15 +130,17 @@ impl Changes {
     pub fn next_batch(&mut self) -> Result<Option<ChangeBatch>> {
         let core = self.core.get()?.clone();
         core.check_open()?;
+        core.follow_if_due()?;
+        self.note_followed(&core)?;
         let mut limit = self.limit(&core);
         if limit <= self.feed.position() && self.can_sync(&core) {
             // Everything that is durable was handed out, and more is visible.
             core.committer.sync()?;
             limit = self.limit(&core);
         }
-        let Changes { feed, names, .. } = self;
+        let Changes { feed, names, followed, .. } = self;
         let take = |frame: &Frame<'_>| ChangeBatch::of(frame, names, &core.set.current());
-        let batch = feed.next(source(&core), limit, take)?;
+        let batch = feed.next(source(&core, &followed.1), limit, take)?;
         if let Some(batch) = &batch {
             self.pin.move_to(batch.last_seqno());
         }
@@ -170,6 +180,12 @@ impl Changes {
             if left == Duration::ZERO {
                 return Ok(None);
             }
+            if core.follower.is_some() {
+                // The process that writes tells nobody.
+                core.committer.signal.wait(given, left.min(LOOK_AGAIN));
+                core.catch_up()?;
+                continue;
+            }
             // Where nobody writes, only closing ends the wait.
             let position = self.feed.position();
             if core.options.read_only || core.committer.signal_after(position) {
@@ -204,7 +220,8 @@ impl Changes {
         let core = self.core.get()?.clone();
         core.check_open()?;
         if seqno > self.feed.position() {
-            self.feed.skip_to(source(&core), seqno)?;
+            self.note_followed(&core)?;
+            self.feed.skip_to(source(&core, &self.followed.1), seqno)?;
             self.pin.move_to(seqno);
         }
         // I2: also if nothing moves, as the sync of the call before may have failed.
@@ -227,7 +244,22 @@ impl Changes {
         if self.options.visible {
             return visible;
         }
-        core.committer.log().durable().max(core.settled_seqno).min(visible)
+        let settled = match core.follower {
+            Some(_) => self.followed.1.settled_seqno,
+            None => core.settled_seqno,
+        };
+        core.committer.log().durable().max(settled).min(visible)
+    }
+
+    /// Looks how far the log reaches, if a follower has read more of it since.
+    fn note_followed(&mut self, core: &Core) -> Result<()> {
+        if core.follower.is_some() && self.followed.0 != FollowedState::of(core) {
+            let (state, FollowedEnds { ends, settled_seqno }) = followed(core)?;
+            // A segment that is gone by now may still be read by this consumer, which holds it.
+            self.followed.1.ends.extend(ends);
+            (self.followed.0, self.followed.1.settled_seqno) = (state, settled_seqno);
+        }
+        Ok(())
     }
 
     /// Returns true if a sync would make more durable.
@@ -237,8 +269,30 @@ impl Changes {
     }
 }
 
-fn source(core: &Core) -> FeedSource<'_> {
-    FeedSource { runtime: &core.runtime, log_ends: &core.log_ends }
+/// What tells one state of a follower from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FollowedState {
+    visible: SeqNo,
+    version: u64,
+}
+
+impl FollowedState {
+    fn of(core: &Core) -> Self {
+        FollowedState { visible: core.snapshots.visible(), version: core.set.current().number }
+    }
+}
+
+/// Returns how far the log reaches that a follower has read, and the state before.
+fn followed(core: &Core) -> Result<(FollowedState, FollowedEnds)> {
+    let state = FollowedState::of(core);
+    let follower = core.follower.as_ref();
+    let ends = follower.map(Follower::log_ends).transpose()?.unwrap_or_default();
+    Ok((state, ends))
+}
+
+fn source<'a>(core: &'a Core, followed: &'a FollowedEnds) -> FeedSource<'a> {
+    let log_ends = if core.follower.is_some() { &followed.ends } else { &core.log_ends };
+    FeedSource { runtime: &core.runtime, log_ends }
 }
 
 impl fmt::Debug for Changes {

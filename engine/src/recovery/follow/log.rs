@@ -66,6 +66,11 @@ impl LogEnd {
         self.next_seqno.map_or(0, |next| next - 1)
     }
 
+    /// Returns the offset of the next frame.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// Returns true if the head of the log has passed this place, so that what is in between is in
     /// tables and its segments may be gone.
     pub(super) fn is_passed(&self, seen: &SeenManifest) -> bool {
@@ -245,7 +250,7 @@ fn begun_behind<'a>(
 }
 
 /// Returns the head of a segment, or `None` if it was not begun.
-fn head_of(env: &Env, live: &LiveSegment) -> Result<Option<SegmentHead>> {
+pub(super) fn head_of(env: &Env, live: &LiveSegment) -> Result<Option<SegmentHead>> {
     let segment = &live.handle.segment;
     let path = segment.path();
     let file = env.fs.open(path).doing("open a log segment", path)?;

@@ -18,6 +18,7 @@
 //! of a version are opened before it is shown; and who meets an error that may come from that
 //! catches up and tries again.
 
+mod ends;
 mod log;
 pub mod pinned;
 mod seen;
@@ -41,6 +42,7 @@ use crate::version::runtime::Runtime;
 use crate::version::set::{FilesOf, VersionSet};
 use crate::version::settings::KeyspaceOptions;
 use crate::version::view::KeyspaceState;
+pub use ends::FollowedEnds;
 use log::{LogEnd, LogRules, LogStop};
 use pinned::PinnedFiles;
 use seen::{ManifestPlace, ManifestSource, SeenManifest};
@@ -186,6 +188,12 @@ impl Follower {
     /// wait for a catch-up.
     pub fn seen_at(&self) -> Duration {
         Duration::from_nanos(self.seen_at.load(Ordering::Acquire))
+    }
+
+    /// Returns how far the log reaches that was read.
+    pub fn log_ends(&self) -> Result<FollowedEnds> {
+        let state = self.state.lock();
+        FollowedEnds::read(&self.parts.env, &state.seen, state.end)
     }
 
     /// Reads what the writer has done since, and shows it to readers.
