@@ -35,6 +35,7 @@ mod model;
 mod multi_get;
 mod options;
 mod pinned_tree;
+mod peers;
 mod planted;
 mod public;
 #[cfg(target_os = "linux")]
