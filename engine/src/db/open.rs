@@ -239,6 +239,7 @@ impl Opening {
             background: Arc::new(background),
             comparators: self.comparators,
             merge_operators: self.merge_operators,
+            keys: self.keys,
             settled_seqno,
             recovered: recovered.report,
             log_ends: recovered.replay.sealed.into_iter().collect(),

@@ -17,6 +17,7 @@ mod corruption;
 mod cursors;
 mod delete_range;
 mod durability;
+mod encrypted_files;
 mod encryption;
 mod events;
 mod expiry;
@@ -34,8 +35,8 @@ mod merge;
 mod model;
 mod multi_get;
 mod options;
-mod pinned_tree;
 mod peers;
+mod pinned_tree;
 mod planted;
 mod public;
 #[cfg(target_os = "linux")]
