@@ -32,6 +32,7 @@ mod lifetimes;
 mod linear;
 mod locks;
 mod merge;
+mod metamorphic;
 mod model;
 mod multi_get;
 mod options;
