@@ -2,7 +2,8 @@
 //!
 //! An escaped text is valid UTF-8 without control characters. Backslash, tab, newline and carriage
 //! return become `\\ \t \n \r`; every other control character and every byte that is not valid
-//! UTF-8 becomes `\xNN`. [`unescape`] reverses exactly this, so any bytes survive.
+//! UTF-8 becomes `\xNN`, and so does U+FEFF, which at the beginning of a text is taken for a mark
+//! of its encoding. [`unescape`] reverses exactly this, so any bytes survive.
 
 use cleavedb::{Error, Result};
 
@@ -15,7 +16,7 @@ pub(crate) fn escape_into(bytes: &[u8], out: &mut String) {
                 '\t' => out.push_str("\\t"),
                 '\n' => out.push_str("\\n"),
                 '\r' => out.push_str("\\r"),
-                c if c.is_control() => {
+                c if c.is_control() || c == '\u{feff}' => {
                     let mut utf8 = [0; 4];
                     c.encode_utf8(&mut utf8).bytes().for_each(|byte| escape_byte(byte, out));
                 }
@@ -201,6 +202,8 @@ mod tests {
         assert!(text.chars().all(|c| !c.is_control()));
         assert_eq!(unescape(text.as_bytes()).unwrap(), all);
         assert_eq!(escape("a\tb\\\n\u{1}ä".as_bytes()), "a\\tb\\\\\\n\\x01ä");
+        // A dump whose first key began with this mark was loaded without it.
+        assert_eq!(escape("\u{feff}a".as_bytes()), "\\xef\\xbb\\xbfa");
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! cargo run -p cleavedb --example encryption
 //! ```
 
-use cleavedb::{Db, EncryptionKey, ErrorKind, Result};
+use cleavedb::{
+    Db, EncryptionKey, ErrorKind, IngestOptions, Result, SortedFileOptions, SortedFileWriter,
+};
 use std::sync::Arc;
 
 fn main() -> Result<()> {
@@ -19,6 +21,14 @@ fn main() -> Result<()> {
 
     let db = open(&[&first])?;
     db.default_keyspace().put("name", "unreadable on the disk")?;
+    // What is prepared outside of the database is encrypted with the same key.
+    let path = dir.join("prepared");
+    let options = SortedFileOptions::encrypted(Arc::new(first.clone()));
+    let mut file = SortedFileWriter::create(&path, &options)?;
+    file.put("other", "unreadable too")?;
+    file.finish()?;
+    let report = db.default_keyspace().ingest(&[path], &IngestOptions::default())?;
+    assert_eq!((report.entries, report.files_in_clear), (1, 0));
     db.close()?;
     let refused = Db::builder(&dir).open().expect_err("no key was given");
     println!("without the key: {refused}");

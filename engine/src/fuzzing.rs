@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, fn(&[u8])); 20] = [
+pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("varint", varint),
     ("slot", slot),
     ("header", header),

@@ -53,6 +53,25 @@ int main(int argc, char** argv) {
   const char* value = "unreadable on the disk";
   leveldb_put(db, writing, "name", 4, value, strlen(value), &err);
   expect_success(err);
+
+  /* What is prepared outside of the database is encrypted with the same key. */
+  char file[4096 + 16];
+  snprintf(file, sizeof file, "%s.sorted", path);
+  cleavedb_sortedfile_t* sorted =
+      cleavedb_sortedfile_create_encrypted(file, first, 32, &err);
+  expect_success(err);
+  cleavedb_sortedfile_put(sorted, "other", 5, value, strlen(value), &err);
+  expect_success(err);
+  cleavedb_sortedfile_finish(sorted, &err);
+  expect_success(err);
+  cleavedb_sortedfile_destroy(sorted);
+  cleavedb_keyspace_t* keyspace = cleavedb_keyspace_open(db, NULL, "default", &err);
+  expect_success(err);
+  const char* files[] = {file};
+  uint64_t ingested = cleavedb_ingest(keyspace, files, 1, 0, &err);
+  expect_success(err);
+  printf("ingested: %d\n", (int)ingested);
+  cleavedb_keyspace_close(keyspace);
   leveldb_close(db);
 
   show("without the key", path, NULL, 0);

@@ -157,12 +157,17 @@ extern "C" fn cleavedb_options_add_encryption_key(
     keylen: usize,
 ) {
     set(options, |settings| {
-        let key = <[u8; 32]>::try_from(key.value(keylen)?).map_err(|_| {
-            Error::invalid_option(format!("an encryption key has 32 bytes, not {keylen}"))
-        })?;
-        settings.encryption_keys.push(EncryptionKey::new(key));
+        settings.encryption_keys.push(encryption_key(key, keylen)?);
         Ok(())
     });
+}
+
+/// Takes a key from C.
+pub fn encryption_key(key: Bytes, keylen: usize) -> Result<EncryptionKey> {
+    let key = <[u8; 32]>::try_from(key.value(keylen)?).map_err(|_| {
+        Error::invalid_option(format!("an encryption key has 32 bytes, not {keylen}"))
+    })?;
+    Ok(EncryptionKey::new(key))
 }
 
 #[unsafe(no_mangle)]

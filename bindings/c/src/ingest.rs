@@ -2,11 +2,12 @@
 
 use crate::border::{Array, Bytes, ErrPtr, Text};
 use crate::extra::KeyspaceHandle;
+use crate::extra_options::encryption_key;
 use crate::guard::{quiet, telling};
 use crate::handle::Handle;
 use engine::{Error, IngestOptions, Result, SortedFileOptions, SortedFileWriter};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The flag that keeps what keys have, as in the header.
 const BELOW: u32 = 1;
@@ -32,6 +33,20 @@ fn writing(
 extern "C" fn cleavedb_sortedfile_create(path: Text, errptr: ErrPtr) -> Handle<SortedFileHandle> {
     telling(errptr, Handle::NULL, || {
         let writer = SortedFileWriter::create(path.path()?, &SortedFileOptions::default())?;
+        Ok(Handle::new(SortedFileHandle { writer: Mutex::new(Some(writer)) }))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_sortedfile_create_encrypted(
+    path: Text,
+    key: Bytes,
+    keylen: usize,
+    errptr: ErrPtr,
+) -> Handle<SortedFileHandle> {
+    telling(errptr, Handle::NULL, || {
+        let options = SortedFileOptions::encrypted(Arc::new(encryption_key(key, keylen)?));
+        let writer = SortedFileWriter::create(path.path()?, &options)?;
         Ok(Handle::new(SortedFileHandle { writer: Mutex::new(Some(writer)) }))
     })
 }

@@ -39,7 +39,23 @@ pub(crate) fn run(args: &Ingest) -> Outcome {
     drop(keyspace);
     db.close()?;
     eprintln!("ingested {}, {} in {seconds:.1} s", counted(report.entries, "key"), rest(&report));
+    if let Some(warning) = in_clear(&report) {
+        eprintln!("{warning}");
+    }
     Ok(Status::Done)
+}
+
+/// Says that files can be read although the database is encrypted.
+pub(crate) fn in_clear(report: &IngestReport) -> Option<String> {
+    let (files, are) = match report.files_in_clear {
+        0 => return None,
+        1 => ("1 file".to_owned(), "is"),
+        count => (counted(count, "file"), "are"),
+    };
+    Some(format!(
+        "{files} {are} not encrypted, as the database is: remove what is no longer needed; \
+         `cleave sort --key-file` encrypts"
+    ))
 }
 
 /// Returns what a report says besides the number of keys.

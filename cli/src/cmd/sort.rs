@@ -12,7 +12,8 @@ use std::path::PathBuf;
 /// Sort records from text into files for `cleave ingest`
 ///
 /// The input is as that of `cleave load`. More than fits into memory goes to several files, FILE,
-/// FILE.2, FILE.3 and so on, whose names are printed; ingest them together, in this order.
+/// FILE.2, FILE.3 and so on, whose names are printed; ingest them together, in this order. With
+/// --key-file the files are encrypted, and a database with that key takes them.
 #[derive(Args)]
 pub(crate) struct Sort {
     /// The file to write; there may be a second one, FILE.values, with large values

@@ -1,11 +1,13 @@
 //! Sorting of more than fits into memory: sorted files of a bounded part each, which an ingest
 //! merges. Of several values of a key, the last counts.
 
+use crate::open;
 use cleavedb::{Error, IngestOptions, Keyspace, Result, SortedFileOptions, SortedFileWriter};
 use std::fs;
 use std::io::ErrorKind;
 use std::mem;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The default of the memory that sorting takes, in MiB.
 pub(crate) const MEMORY_MIB: u64 = 256;
@@ -44,7 +46,7 @@ impl SortedRuns {
         // The sort keeps equal keys in their order, so the last one comes last.
         self.pairs.sort_by(|a, b| a.0.cmp(&b.0));
         let path = (self.path_of)(self.files.len());
-        let mut file = SortedFileWriter::create(&path, &SortedFileOptions::default())?;
+        let mut file = SortedFileWriter::create(&path, &file_options())?;
         for (index, (key, value)) in self.pairs.iter().enumerate() {
             if self.pairs.get(index + 1).is_none_or(|next| next.0 != *key) {
                 file.put(key, value)?;
@@ -68,6 +70,14 @@ impl SortedRuns {
             self.write()?;
         }
         Ok(self.files)
+    }
+}
+
+/// Returns the options of all files of a sort: where keys were given, they are encrypted.
+fn file_options() -> SortedFileOptions {
+    match open::keys() {
+        Some(keys) => SortedFileOptions::encrypted(Arc::new(keys)),
+        None => SortedFileOptions::default(),
     }
 }
 

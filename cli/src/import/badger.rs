@@ -51,7 +51,7 @@ impl BadgerSource {
         Ok(Self::new(ImportInput::open(path)?))
     }
 
-    pub(super) fn new(input: ImportInput) -> Self {
+    pub(crate) fn new(input: ImportInput) -> Self {
         let (list, decided) = (Vec::new(), None);
         BadgerSource { input, list, list_at: 0, at: 0, decided, is_begun: false }
     }

@@ -21,7 +21,7 @@ impl LdbDumpSource {
         Ok(Self::new(ImportInput::open(path)?))
     }
 
-    pub(super) fn new(input: ImportInput) -> Self {
+    pub(crate) fn new(input: ImportInput) -> Self {
         LdbDumpSource { input, line: Vec::new(), is_begun: false }
     }
 }

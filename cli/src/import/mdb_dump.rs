@@ -20,7 +20,7 @@ impl MdbDumpSource {
         Ok(Self::new(ImportInput::open(path)?))
     }
 
-    pub(super) fn new(input: ImportInput) -> Self {
+    pub(crate) fn new(input: ImportInput) -> Self {
         MdbDumpSource { input, line: Vec::new(), is_inside: false }
     }
 

@@ -36,6 +36,9 @@ pub const TAG_BYTES: usize = 16;
 /// The length in bytes of a file's salt.
 pub const SALT_BYTES: usize = 16;
 
+/// The length in bytes of what names a key.
+pub const KEY_ID_BYTES: usize = 8;
+
 /// The random bytes that, with the id, make the key of a file its own.
 pub type Salt = [u8; SALT_BYTES];
 
@@ -67,8 +70,7 @@ impl EncryptionKey {
     /// Makes a key of 32 bytes, which must be random: not a password.
     pub fn new(key: [u8; KEY_BYTES]) -> EncryptionKey {
         let key = Zeroizing::new(key);
-        let hash = Sha256::new().chain_update(b"cleavedb key id").chain_update(*key).finalize();
-        let id = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let id = id_text(&id_bytes(&key));
         EncryptionKey { id, key }
     }
 
@@ -96,10 +98,37 @@ impl EncryptionKey {
         &self.id
     }
 
+    /// Returns the bytes that [`EncryptionKey::id`] shows as digits.
+    pub(crate) fn id_bytes(&self) -> [u8; KEY_ID_BYTES] {
+        id_bytes(&self.key)
+    }
+
+    /// Returns the identity of a sorted file outside of any database, whose number `file` was drawn
+    /// for it, as `salt` was. I12: its key is derived anew, so that a key which wraps others seals
+    /// no files.
+    pub(crate) fn sorted_file(&self, file: u64, salt: Salt) -> DatabaseIdentity {
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        Hkdf::<Sha256>::new(None, &*self.key)
+            .expand(b"cleavedb sorted files", &mut *key)
+            .expect("one block of the hash is as long as a key");
+        let keys = DataKeys::new(vec![DataKey { first_file: 0, key }], salt);
+        DatabaseIdentity { id: file, keys: Some(Arc::new(keys)) }
+    }
+
     /// Returns what wraps data keys.
     pub(crate) fn cipher(&self) -> FileCipher {
         FileCipher::new(&self.key)
     }
+}
+
+fn id_bytes(key: &[u8; KEY_BYTES]) -> [u8; KEY_ID_BYTES] {
+    let hash = Sha256::new().chain_update(b"cleavedb key id").chain_update(key).finalize();
+    std::array::from_fn(|index| hash[index])
+}
+
+/// Returns the digits of a key's id.
+pub(crate) fn id_text(id: &[u8; KEY_ID_BYTES]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Debug for EncryptionKey {

@@ -120,6 +120,7 @@ mod tests {
     use crate::{ErrorKind, doc_dir, open};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
 
     /// Returns true if the database was destroyed between a reader's first look and its lock.
     fn is_destroyed_before_the_lock(seed: u64) -> bool {
@@ -150,6 +151,35 @@ mod tests {
     fn a_reader_creates_nothing_where_all_was_destroyed_behind_its_first_look() {
         let late = (0..2000).filter(|&seed| is_destroyed_before_the_lock(seed)).count();
         assert!(late > 0, "no seed had it destroyed in between");
+    }
+
+    /// Who follows a database holds its lock for a moment at each look. `destroy` failed then, as a
+    /// repair did, though nobody had the database open; both look again now.
+    #[test]
+    fn a_moment_of_a_reader_is_waited_for() {
+        for (moment, is_waited_for) in [(20, true), (10_000, false)] {
+            let (env, simulation) = Env::simulated(3);
+            simulation.run(|| {
+                let dir = Path::new("db");
+                Db::builder(dir).env(env.clone()).open().unwrap().close().unwrap();
+                let lock = place::lock(&env, dir, Hold::Shared, "a follower").unwrap();
+                let other = env.clone();
+                let work = move || {
+                    other.threads.sleep(Duration::from_millis(moment));
+                    drop(lock);
+                };
+                let reader = env.threads.spawn("reader", Box::new(work)).unwrap();
+                match destroy(&env, dir) {
+                    Ok(()) => {
+                        assert!(is_waited_for && !env.fs.exists(&dir.join("CURRENT")).unwrap());
+                    }
+                    Err(error) => {
+                        assert!(!is_waited_for && error.kind() == ErrorKind::Locked, "{error}");
+                    }
+                }
+                reader.join().unwrap();
+            });
+        }
     }
 
     #[test]

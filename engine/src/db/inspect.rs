@@ -9,6 +9,7 @@ use crate::base::pointer::{RelocationId, SegmentId, TableId};
 use crate::base::seal::DatabaseIdentity;
 use crate::cache::{BlockCache, OpenFiles};
 use crate::db::backup::point::PointDescription;
+use crate::db::ingest::sorted_file;
 use crate::env::fs::{File, NameKind};
 use crate::env::key_provider::KeyProvider;
 use crate::env::{Env, OsSettings};
@@ -119,10 +120,7 @@ pub fn inspect_with(
     let keys = keys.or(test_key.as_deref());
     let identity = match keys {
         // KEYS itself is read without a key.
-        Some(_) if header.kind != FileKind::Keys => {
-            let dir = path.parent().unwrap_or(Path::new(""));
-            keys::identity_for_repair(env, dir, header.database, true, keys)?
-        }
+        Some(_) if header.kind != FileKind::Keys => identity(env, path, &header, keys)?,
         _ => header.database.into(),
     };
     match header.kind {
@@ -142,6 +140,26 @@ pub fn inspect_with(
             format_args!("bytes cut off the torn end of segment {}\n", header.file),
         ),
     }
+}
+
+/// Returns the identity of what the file belongs to: a database, or, where there is none beside it,
+/// a sorted file.
+fn identity(
+    env: &Env,
+    path: &Path,
+    header: &Header,
+    keys: Option<&dyn KeyProvider>,
+) -> Result<DatabaseIdentity> {
+    let dir = path.parent().unwrap_or(Path::new(""));
+    let beside = dir.join(names::KEYS);
+    let is_outside = !env.fs.exists(&beside).doing("look for", &beside)?;
+    if let Some(table) = sorted_file::table_path(path, header).filter(|_| is_outside)
+        && env.fs.exists(&table).doing("look for", &table)?
+    {
+        let file = env.fs.open(&table).doing("open", &table)?;
+        return sorted_file::identity(&*file, &table, header.database, keys);
+    }
+    keys::identity_for_repair(env, dir, header.database, true, keys)
 }
 
 fn print(out: &mut dyn Write, path: &Path, text: std::fmt::Arguments<'_>) -> Result<()> {

@@ -52,6 +52,7 @@ use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::commit::group::{Committer, Durability};
 use crate::env::fork::Process;
 use crate::env::fs::Lock;
+use crate::env::key_provider::KeyProvider;
 use crate::env::sync::Mutex;
 use crate::events::Event;
 use crate::read::fetch::Fetcher;
@@ -86,6 +87,9 @@ pub(crate) struct Core {
     pub(crate) background: Arc<Background>,
     pub(crate) comparators: Comparators,
     pub(crate) merge_operators: MergeOperators,
+    /// Where the keys come from; `None` if the database is not encrypted. Encrypted sorted files
+    /// are read with them.
+    keys: Option<Arc<dyn KeyProvider>>,
     pub(crate) recovered: RecoveryReport,
     /// Ends, in bytes, of the segments whose length the manifest did not have when it was opened.
     pub(crate) log_ends: BTreeMap<SegmentId, u64>,

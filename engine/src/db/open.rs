@@ -14,7 +14,7 @@ use crate::db::options::Options;
 use crate::db::{Core, Db};
 use crate::env::Env;
 use crate::env::fork::Process;
-use crate::env::fs::{Hold, Lock, is_held_by_readers};
+use crate::env::fs::{Hold, Lock};
 use crate::env::key_provider::KeyProvider;
 use crate::env::sync::Mutex;
 use crate::events::{Event, Events};
@@ -38,12 +38,6 @@ use arc_swap::ArcSwap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
-
-/// How often an opening for writing looks again whether readers still hold the lock, and the time
-/// between two looks.
-const LOCK_TRIES: usize = 20;
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// An opening under way.
 pub(super) struct Opening {
@@ -117,25 +111,13 @@ impl Opening {
     }
 
     fn lock(&self, exists: bool) -> Result<Option<Box<dyn Lock>>> {
-        let (fs, dir) = (&self.env.fs, &self.dir);
+        let dir = &self.dir;
         if !exists {
             create::create_dir(&self.env, dir)?;
         }
-        let path = dir.join(names::LOCK);
         let hold = if self.options.read_only { Hold::Shared } else { Hold::Alone };
         let holder = self.env.threads.describe_process();
-        let mut tries = 0;
-        let lock = loop {
-            match fs.lock(&path, hold, &holder) {
-                // Those who follow hold it for a moment, to see whether anybody writes.
-                Err(error) if is_held_by_readers(&error) && tries < LOCK_TRIES => {
-                    tries += 1;
-                    self.env.threads.sleep(LOCK_PAUSE);
-                }
-                lock => break lock,
-            }
-        };
-        match lock {
+        match place::try_lock(&self.env, dir, hold, &holder) {
             Ok(lock) => Ok(Some(lock)),
             // A read-only directory can be read without a lock, since nobody can write to it
             // either.
@@ -257,6 +239,7 @@ impl Opening {
             background: Arc::new(background),
             comparators: self.comparators,
             merge_operators: self.merge_operators,
+            keys: self.keys,
             settled_seqno,
             recovered: recovered.report,
             log_ends: recovered.replay.sealed.into_iter().collect(),

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 const MAX_KEY_FILE_BYTES: u64 = 64 << 10;
 
 /// A source of encryption keys: a file, an environment variable, or a key service that a program
-/// asks. Called once at each opening of a database, never during reads or writes.
+/// asks. Called once at each opening of a database, at the beginning of an encrypted sorted file,
+/// and once for each such file that is ingested; never during reads or other writes.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("key-provider");

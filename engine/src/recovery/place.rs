@@ -4,11 +4,17 @@
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::env::Env;
-use crate::env::fs::{Hold, Lock};
+use crate::env::fs::{Hold, Lock, is_held_by_readers};
 use crate::version::files::names::{self, FileName};
 use crate::version::manifest::read_current;
 use crate::version::owner;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often who wants the lock alone looks again whether readers still hold it, and the time
+/// between two looks.
+const LOCK_TRIES: usize = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// The requirements on a path that is opened, and what may be done there.
 #[derive(Debug, Clone, Copy)]
@@ -45,8 +51,23 @@ pub fn check_wanted(env: &Env, dir: &Path, rules: PlaceRules, exists: bool) -> R
 
 /// Locks the database in `dir`; the error says who holds it open.
 pub fn lock(env: &Env, dir: &Path, hold: Hold, holder: &str) -> Result<Box<dyn Lock>> {
+    try_lock(env, dir, hold, holder).map_err(|error| not_locked(dir, error))
+}
+
+/// Locks the database in `dir`; the error is the file system's. Waits a moment for readers: those
+/// who follow a database hold the lock now and then, to see whether anybody writes.
+pub fn try_lock(env: &Env, dir: &Path, hold: Hold, holder: &str) -> std::io::Result<Box<dyn Lock>> {
     let path = dir.join(names::LOCK);
-    env.fs.lock(&path, hold, holder).map_err(|error| not_locked(dir, error))
+    let mut tries = 0;
+    loop {
+        match env.fs.lock(&path, hold, holder) {
+            Err(error) if is_held_by_readers(&error) && tries < LOCK_TRIES => {
+                tries += 1;
+                env.threads.sleep(LOCK_PAUSE);
+            }
+            lock => return lock,
+        }
+    }
 }
 
 /// Returns the error for a database in `dir` that could not be locked.

@@ -268,6 +268,13 @@ impl Footer {
         seal_footer(out, start, seal.seed.at(offset), magic);
     }
 
+    /// Returns the salt in the footer of an encrypted table; `None` if it is that of another.
+    pub(super) fn salt(bytes: &[u8]) -> Option<Salt> {
+        let handles_bytes = 6 * size_of::<u64>();
+        let rest = bytes.get(handles_bytes..).filter(|_| bytes.ends_with(&SEALED_MAGIC))?;
+        rest.first_chunk::<SALT_BYTES>().copied()
+    }
+
     /// Decodes the footer that lies at `offset`, and checks that its blocks end there. Returns also
     /// what seals the blocks of table `id`.
     pub(super) fn decode(

@@ -50,4 +50,5 @@ pub use policy::FilterPolicy;
 pub use properties::{Properties, SegmentUse, Summary, TableMeta, TableOwner};
 pub use reader::Table;
 pub use stats::TableStats;
+pub use tail::salt_of;
 pub use writer::{TableSettings, TableWriter};

@@ -10,7 +10,7 @@ use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::KeyOrder;
 use crate::base::memory::zeroed;
 use crate::base::pointer::TableId;
-use crate::base::seal::DatabaseIdentity;
+use crate::base::seal::{DatabaseIdentity, Salt};
 use crate::env::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -128,6 +128,14 @@ impl TableMeta {
         let bytes = file.len().doing("get the length of", path)?;
         Ok(TableMeta { id, bytes, summary, applied_ranges: 0, ingested_at: 0 })
     }
+}
+
+/// Returns the salt of an encrypted table, or `None` if it is not encrypted. Nothing of it is
+/// verified yet: whoever opens the table with it does that.
+pub fn salt_of(file: &dyn File, path: &Path) -> Result<Option<Salt>> {
+    let bytes = file.len().doing("get the length of", path)?;
+    let Some(at) = bytes.checked_sub(footer_bytes(true) as u64) else { return Ok(None) };
+    Ok(Footer::salt(&read(file, path, at, footer_bytes(true) as u64)?))
 }
 
 impl Properties {

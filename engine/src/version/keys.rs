@@ -167,7 +167,8 @@ pub fn copy(env: &Env, from: &Path, to: &Path) -> Result<()> {
     file.sync().doing("sync", &target)
 }
 
-fn current_key(given: &[EncryptionKey]) -> Result<&EncryptionKey> {
+/// Returns the current one of the keys that a provider has.
+pub fn current_key(given: &[EncryptionKey]) -> Result<&EncryptionKey> {
     given.first().ok_or_else(|| Error::invalid_option("the key provider has no key"))
 }
 
@@ -177,7 +178,8 @@ fn new_key(env: &Env) -> Result<Zeroizing<[u8; KEY_BYTES]>> {
     Ok(key)
 }
 
-fn draw(env: &Env, room: &mut [u8]) -> Result<()> {
+/// Fills `room` with random bytes that nobody can guess.
+pub fn draw(env: &Env, room: &mut [u8]) -> Result<()> {
     let drawn = env.random.fill_secret(room);
     drawn.map_err(|error| Error::new(ErrorKind::Io, format!("no random bytes: {error}")))
 }
@@ -254,16 +256,21 @@ fn read(env: &Env, dir: &Path, database: u64, given: &[EncryptionKey]) -> Result
     })?;
     let wrapping = wrapped.wrapping;
     let Some(key) = given.iter().find(|key| key.id() == wrapping) else {
-        let ids: Vec<&str> = given.iter().map(EncryptionKey::id).collect();
         return Err(Error::invalid_option(format!(
             "the database is encrypted with key {wrapping}; given was {}",
-            if ids.is_empty() { "none".to_owned() } else { ids.join(", ") }
+            named(given)
         ))
         .in_file(dir)
         .advise("give that key too, as a former one if another is current"));
     };
     let keys = wrapped.unwrap(database, &key.cipher()).map_err(|error| error.in_file(&path))?;
     Ok(KeysFile { wrapping: wrapping.to_owned(), keys })
+}
+
+/// Returns the names of keys, for a message.
+pub fn named(given: &[EncryptionKey]) -> String {
+    let ids: Vec<&str> = given.iter().map(EncryptionKey::id).collect();
+    if ids.is_empty() { "none".to_owned() } else { ids.join(", ") }
 }
 
 /// A data key as it is in the file.

@@ -23,6 +23,7 @@ mod hot;
 mod ingest;
 mod model;
 mod panics;
+mod peers;
 mod pinned_tree;
 mod punch;
 mod random;

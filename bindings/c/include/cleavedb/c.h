@@ -371,6 +371,13 @@ typedef struct cleavedb_sortedfile_t cleavedb_sortedfile_t;
 
 /* Begins a file where there is none. */
 LEVELDB_EXPORT cleavedb_sortedfile_t* cleavedb_sortedfile_create(const char* path, char** errptr);
+/* The same for a file that is encrypted with a key of 32 bytes: databases that were opened with
+ * this key, as their current or a former one, can ingest it. What cleavedb_sortedfile_create makes
+ * can be read by anybody who can read the file, whatever the database is that takes it. */
+LEVELDB_EXPORT cleavedb_sortedfile_t* cleavedb_sortedfile_create_encrypted(const char* path,
+                                                                           const char* key,
+                                                                           size_t keylen,
+                                                                           char** errptr);
 /* A key that does not come behind the one before is an error, and left out. */
 LEVELDB_EXPORT void cleavedb_sortedfile_put(cleavedb_sortedfile_t*, const char* key, size_t keylen,
                                             const char* val, size_t vallen, char** errptr);

@@ -123,7 +123,7 @@ fn the_example_of_compaction_filters() {
 
 #[test]
 fn the_example_of_encryption() {
-    let expected = "without the key: refused\nwith it: unreadable on the disk\n\
+    let expected = "ingested: 1\nwithout the key: refused\nwith it: unreadable on the disk\n\
                     with the former key: refused\nwith the new one: unreadable on the disk\n";
     assert_eq!(compile_and_run("examples/encryption.c", &[]), expected);
 }

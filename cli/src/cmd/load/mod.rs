@@ -90,11 +90,6 @@ pub(crate) struct Load {
 }
 
 pub(crate) fn run(args: &Load) -> Outcome {
-    if args.sorted && open::keys().is_some() {
-        // What is sorted goes through files that are not encrypted.
-        let what = "an encrypted database can't be loaded with --sorted";
-        return Err(Error::invalid_option(what).advise("load without --sorted").into());
-    }
     refuse_exchanged(args)?;
     let mut input = LoadInput::open(&args.input)?;
     let (dir, name, create) = (&args.target.dir, &args.target.keyspace, args.create.create);

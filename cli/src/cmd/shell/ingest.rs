@@ -1,7 +1,7 @@
 //! The shell's command that ingests sorted files.
 
 use super::run::Session;
-use crate::cmd::ingest::rest;
+use crate::cmd::ingest::{in_clear, rest};
 use crate::text::human_count;
 use cleavedb::{Error, IngestOptions, Result};
 use std::ffi::OsStr;
@@ -27,6 +27,9 @@ impl Session<'_> {
         let files: Vec<&Path> =
             files.iter().map(|file| Path::new(OsStr::from_bytes(file))).collect();
         let report = self.keyspace.ingest(&files, &IngestOptions::new().below(below))?;
+        if let Some(warning) = in_clear(&report) {
+            eprintln!("{warning}");
+        }
         // Programs read this: the noun stays the same for one key.
         Ok(format!("(ingested {} keys, {})", human_count(report.entries), rest(&report)))
     }

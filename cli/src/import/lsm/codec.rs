@@ -51,7 +51,7 @@ fn codec(version: u32, kind: u8) -> Result<BlockCodec> {
 }
 
 /// Unpacks bytes without a trailer.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(super) fn decompressed(version: u32, kind: u8, bytes: &[u8]) -> Result<Vec<u8>> {
     decompress(codec(version, kind)?, bytes)
 }

@@ -1,4 +1,4 @@
-//! All decoders on the same bytes, whatever those are, for tests.
+//! All decoders on the same bytes, whatever those are, for tests and for fuzzing.
 
 use super::block::{BlockWalk, HandleCoding, handles};
 use super::codec::{decompressed, unpack};

@@ -110,9 +110,8 @@ impl<'a> LogWalk<'a> {
                 return Ok(Body::End);
             }
         }
-        if u32::from_le_bytes([header[0], header[1], header[2], header[3]])
-            != masked(crc32c(&[summed]))
-        {
+        let stored = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+        if !cfg!(fuzzing) && stored != masked(crc32c(&[summed])) {
             return damaged("the checksum of a record of the log does not match");
         }
         if kind == 9 {

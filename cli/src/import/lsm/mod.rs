@@ -14,7 +14,7 @@
 
 mod block;
 mod codec;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod decoded;
 mod directory;
 mod edit;
@@ -27,7 +27,7 @@ mod logged;
 mod merge;
 mod table;
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use decoded::decode_all;
 pub(crate) use directory::ForeignLock;
 #[cfg(test)]

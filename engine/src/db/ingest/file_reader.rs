@@ -4,15 +4,17 @@
 //! parsed, keys must ascend within each file, and in the end there must have been as many entries
 //! as the file says. Whoever takes the entries lets nothing take effect before that.
 
-use super::sorted_file::{NO_KEYSPACE, TABLE, VALUES, values_path};
+use super::sorted_file::{NO_KEYSPACE, TABLE, VALUES, identity, values_path};
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::expiry::Deadline;
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, SeqNo};
+use crate::base::seal::DatabaseIdentity;
 use crate::cache::{BlockCache, OpenFiles};
 use crate::env::Env;
+use crate::env::key_provider::KeyProvider;
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::ReadMode;
 use crate::read::merge::MergeIter;
@@ -42,6 +44,7 @@ struct SortedFile {
     path: PathBuf,
     summary: Arc<Summary>,
     values: Option<Segment>,
+    is_encrypted: bool,
     last_key: Vec<u8>,
     entries: u64,
     key_bytes: u64,
@@ -81,6 +84,7 @@ impl SortedFile {
         path: &Path,
         order: &KeyOrder,
         seqno: SeqNo,
+        keys: Option<&dyn KeyProvider>,
     ) -> Result<(Self, Arc<Table>)> {
         let file = files.get(path)?;
         let mut head = [0; HEADER_BYTES];
@@ -89,8 +93,8 @@ impl SortedFile {
         if head.kind != FileKind::Table || head.file != TABLE.0 {
             return Err(damaged(path, "this is not a sorted file"));
         }
-        let database = head.database;
-        let properties = whole(Properties::read(&*file, path, database, TABLE), path)?;
+        let database = identity(&*file, path, head.database, keys)?;
+        let properties = whole(Properties::read(&*file, path, &database, TABLE), path)?;
         if properties.owner.id != NO_KEYSPACE {
             return Err(damaged(path, "this is the table of a database, not a sorted file"));
         }
@@ -105,20 +109,28 @@ impl SortedFile {
         if summary.max_seqno > 0 || is_apart {
             return Err(damaged(path, "the file's numbers are those of no sorted file"));
         }
-        let meta = whole(TableMeta::read(&*file, path, database, TABLE), path)?;
+        let meta = whole(TableMeta::read(&*file, path, &database, TABLE), path)?;
         let meta = Arc::new(meta.ingested(seqno)?);
         let (cache, stats) = (Arc::new(BlockCache::new(0)), Arc::new(TableStats::default()));
         let (opened, shown) = (files.clone(), path.to_path_buf());
-        let table = Table::open(opened, shown, meta, database, order.clone(), cache, stats);
+        let table = Table::open(opened, shown, meta, &database, order.clone(), cache, stats);
         let table = Arc::new(whole(table, path)?);
         let values = match summary.segments.is_empty() {
             true => None,
-            false => Some(open_values(files, path, database)?),
+            false => Some(open_values(files, path, &database)?),
         };
         let (path, last_key) = (path.to_path_buf(), Vec::new());
         let (entries, key_bytes, payload_bytes) = (0, 0, 0);
-        let file =
-            SortedFile { path, summary, values, last_key, entries, key_bytes, payload_bytes };
+        let file = SortedFile {
+            path,
+            summary,
+            values,
+            is_encrypted: database.is_encrypted(),
+            last_key,
+            entries,
+            key_bytes,
+            payload_bytes,
+        };
         Ok((file, table))
     }
 
@@ -146,22 +158,34 @@ impl SortedFile {
     }
 }
 
-fn open_values(files: &Arc<OpenFiles>, path: &Path, database: u64) -> Result<Segment> {
+fn open_values(
+    files: &Arc<OpenFiles>,
+    path: &Path,
+    database: &DatabaseIdentity,
+) -> Result<Segment> {
     let path = values_path(path);
     let file = files.get(&path)?;
-    let head = whole(read_head(&*file, &path, database, VALUES), &path)?;
+    let head = whole(read_head(&*file, &path, database.id, VALUES), &path)?;
     let Some(head) = head.filter(|head| head.kind == SegmentKind::Sorted) else {
         return Err(damaged(&path, "the file has no values"));
     };
-    let identity =
-        SegmentIdentity { database, id: VALUES, kind: SegmentKind::Sorted, epoch: head.epoch };
+    if head.is_encrypted != database.is_encrypted() {
+        return Err(damaged(&path, "the values are those of another file"));
+    }
+    let (id, kind, epoch) = (VALUES, SegmentKind::Sorted, head.epoch);
+    let identity = SegmentIdentity { database: database.id, id, kind, epoch };
     let source = PathSource { files: files.clone(), path: path.clone() };
-    Ok(Segment::open(identity, path, Arc::new(source)))
+    Ok(Segment::open(identity, path, Arc::new(source)).sealed_by(database))
 }
 
 impl SortedFiles {
-    /// Opens files; nothing of their entries is read yet.
-    pub(super) fn open(env: &Env, paths: &[PathBuf], order: &KeyOrder) -> Result<SortedFiles> {
+    /// Opens files, encrypted ones with a key of `keys`; nothing of their entries is read yet.
+    pub(super) fn open(
+        env: &Env,
+        paths: &[PathBuf],
+        order: &KeyOrder,
+        keys: Option<&dyn KeyProvider>,
+    ) -> Result<SortedFiles> {
         if paths.len() > MAX_FILES {
             let message = format!("{} files are over the limit of {MAX_FILES}", paths.len());
             return Err(Error::invalid_argument(message).advise("ingest them in several calls"));
@@ -169,13 +193,18 @@ impl SortedFiles {
         let opened = Arc::new(OpenFiles::new(env.fs.clone(), OPEN_FILES));
         let (mut files, mut runs) = (Vec::new(), Vec::new());
         for (path, seqno) in paths.iter().zip(1..) {
-            let (file, table) = SortedFile::open(&opened, path, order, seqno)?;
+            let (file, table) = SortedFile::open(&opened, path, order, seqno, keys)?;
             runs.push(SortedRunIter::Table(ReadMode::FullScan.iter(&table)));
             files.push(file);
         }
         let merged = MergeIter::new(order.clone(), runs);
         let (order, is_begun, last_key, repeated) = (order.clone(), false, None, 0);
         Ok(SortedFiles { order, files, merged, is_begun, last_key, repeated })
+    }
+
+    /// Returns how many of the files are not encrypted.
+    pub(super) fn in_clear(&self) -> u64 {
+        self.files.iter().filter(|file| !file.is_encrypted).count() as u64
     }
 
     /// Returns how many entries were left out because later files have their keys again.

@@ -4,18 +4,22 @@
 //! leaves files whose names end in `.unfinished`, or a segment without its table: neither can be
 //! ingested, and the next writer for that path replaces the former.
 
-use super::sorted_file::{NO_KEYSPACE, TABLE, VALUES, unfinished, values_path};
+use super::sorted_file::{NO_KEYSPACE, TABLE, VALUES, new_identity, unfinished, values_path};
 use crate::base::compression::{Codec, compress};
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, IoContext, Result, shown_key};
 use crate::base::expiry::Deadline;
 use crate::base::key::{Comparator, KeyOrder, Trailer};
 use crate::base::pointer::ValuePointer;
+use crate::base::seal::DatabaseIdentity;
 use crate::commit::batch::{check_key, check_value};
 use crate::env::clock::{SystemTime, since_1970};
 use crate::env::fs::File;
+use crate::env::key_provider::KeyProvider;
 use crate::env::{Env, OsSettings};
-use crate::segment::{RecordInput, RecordKind, SegmentIdentity, SegmentKind, SortedWriter};
+use crate::segment::{
+    RecordInput, RecordKind, RecordSeal, SegmentIdentity, SegmentKind, SortedWriter,
+};
 use crate::table::{TableOwner, TableSettings, TableWriter};
 use crate::version::settings::KeyspaceOptions;
 use std::fmt;
@@ -41,6 +45,11 @@ pub struct SortedFileOptions {
     /// Values of this length in bytes and more are written to a file of their own, beside the
     /// keys. Default 1024.
     pub separation_threshold: usize,
+    /// Where the key comes from that encrypts the file; its first one is taken. A database that is
+    /// opened with that key, be it a former one, can ingest the file. Default `None`: keys and
+    /// values can be read by anybody who can read the file, also if an encrypted database is to
+    /// ingest it. [`SortedFileOptions::encrypted`] has an example.
+    pub encryption: Option<Arc<dyn KeyProvider>>,
     /// The codec of blocks of keys and small values, and of large values; default LZ4.
     pub codec: Codec,
 }
@@ -48,7 +57,29 @@ pub struct SortedFileOptions {
 impl Default for SortedFileOptions {
     fn default() -> Self {
         let KeyspaceOptions { separation_threshold, block_codec, .. } = KeyspaceOptions::default();
-        SortedFileOptions { comparator: None, separation_threshold, codec: block_codec }
+        let (comparator, encryption, codec) = (None, None, block_codec);
+        SortedFileOptions { comparator, separation_threshold, encryption, codec }
+    }
+}
+
+impl SortedFileOptions {
+    /// Returns the defaults with encryption by a key.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("sorted-file-encryption");
+    /// use cleavedb::{Db, EncryptionKey, IngestOptions, SortedFileOptions, SortedFileWriter};
+    /// use std::sync::Arc;
+    /// let key = Arc::new(EncryptionKey::new([7; 32]));
+    /// let db = Db::builder(dir.join("store")).encryption(key.clone()).open()?;
+    /// let mut file = SortedFileWriter::create(dir.join("a"), &SortedFileOptions::encrypted(key))?;
+    /// file.put("name", "unreadable on the disk")?;
+    /// file.finish()?;
+    /// let report = db.default_keyspace().ingest(&[dir.join("a")], &IngestOptions::default())?;
+    /// assert_eq!((report.entries, report.files_in_clear), (1, 0));
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn encrypted(provider: Arc<dyn KeyProvider>) -> Self {
+        SortedFileOptions { encryption: Some(provider), ..Self::default() }
     }
 }
 
@@ -57,6 +88,7 @@ impl fmt::Debug for SortedFileOptions {
         f.debug_struct("SortedFileOptions")
             .field("comparator", &self.comparator.as_ref().map(|it| it.name().to_owned()))
             .field("separation_threshold", &self.separation_threshold)
+            .field("is_encrypted", &self.encryption.is_some())
             .field("codec", &self.codec)
             .finish()
     }
@@ -101,7 +133,7 @@ struct Values {
 pub struct SortedFileWriter {
     env: Env,
     path: PathBuf,
-    database: u64,
+    database: DatabaseIdentity,
     threshold: usize,
     codec: Codec,
     order: KeyOrder,
@@ -155,8 +187,8 @@ impl SortedFileWriter {
                     .advise("remove it, or choose another name"));
             }
         }
+        let database = new_identity(&env, options.encryption.as_deref())?;
         let file = create_anew(&env, &path)?;
-        let database = env.random.next_u64();
         let order = match &options.comparator {
             Some(comparator) => KeyOrder::Custom(comparator.clone()),
             None => KeyOrder::Bytewise,
@@ -169,7 +201,7 @@ impl SortedFileWriter {
             file.clone(),
             shown,
             TABLE,
-            database,
+            &database,
             owner,
             order.clone(),
             settings,
@@ -275,10 +307,10 @@ impl SortedFileWriter {
             let path = values_path(&self.path);
             let file = create_anew(&self.env, &path)?;
             let epoch = self.env.random.next_u64();
-            let (database, kind) = (self.database, SegmentKind::Sorted);
+            let (database, kind) = (self.database.id, SegmentKind::Sorted);
             let identity = SegmentIdentity { database, id: VALUES, kind, epoch };
-            let writer =
-                SortedWriter::create(file.clone(), &unfinished(&path), identity, epoch.into())?;
+            let seal = RecordSeal::of(&self.database, VALUES, epoch);
+            let writer = SortedWriter::create(file.clone(), &unfinished(&path), identity, seal)?;
             self.values = Some(Values { writer, file });
         }
         let values = self.values.as_mut().expect("created just now");

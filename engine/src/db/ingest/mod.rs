@@ -14,7 +14,7 @@ mod file_reader;
 mod file_writer;
 mod ingestion;
 mod install;
-mod sorted_file;
+pub(crate) mod sorted_file;
 
 pub use file_writer::{SortedFileOptions, SortedFileReport, SortedFileWriter};
 pub use ingestion::Ingestion;
@@ -33,7 +33,7 @@ pub(crate) fn read_sorted_file(
     mut each: impl FnMut(&[u8]),
 ) -> Result<()> {
     let order = crate::base::key::KeyOrder::Bytewise;
-    let mut files = SortedFiles::open(env, &[path.to_path_buf()], &order)?;
+    let mut files = SortedFiles::open(env, &[path.to_path_buf()], &order, None)?;
     while let Some(entry) = files.next()? {
         each(entry.key);
     }
@@ -98,6 +98,10 @@ pub struct IngestReport {
     pub bytes_written: u64,
     /// The highest level that got a table: 0 if older data in L0 stood in the way.
     pub level: usize,
+    /// The files whose keys and values anybody can read who can read the files, although the
+    /// database is encrypted: remove them, or write them with [`SortedFileOptions::encryption`].
+    /// 0 if the database is not encrypted.
+    pub files_in_clear: u64,
 }
 
 impl Keyspace {
@@ -182,7 +186,8 @@ impl Keyspace {
     ///
     /// Costs a read of the files besides. Every byte is verified before anything takes effect: a
     /// damaged file is [`ErrorKind::Corruption`](crate::ErrorKind::Corruption), and a file in
-    /// another order of keys than the keyspace's is
+    /// another order of keys than the keyspace's, or one that is encrypted with a key which the
+    /// database was not opened with, is
     /// [`ErrorKind::InvalidOption`](crate::ErrorKind::InvalidOption).
     ///
     /// ```
@@ -206,12 +211,16 @@ impl Keyspace {
     ) -> Result<IngestReport> {
         let mut ingestion = self.begin_ingest(options)?;
         let paths: Vec<_> = files.iter().map(|path| path.as_ref().to_path_buf()).collect();
-        let mut files = SortedFiles::open(&self.core.env, &paths, &self.state.order)?;
+        let core = &self.core;
+        let keys = core.keys.as_deref();
+        let mut files = SortedFiles::open(&core.env, &paths, &self.state.order, keys)?;
         while let Some(entry) = files.next()? {
             let FileEntry { key, value, deadline } = entry;
             ingestion.add(key, value.as_deref(), deadline)?;
         }
         ingestion.skipped += files.repeated();
-        ingestion.finish()
+        let files_in_clear = if keys.is_some() { files.in_clear() } else { 0 };
+        let report = ingestion.finish()?;
+        Ok(IngestReport { files_in_clear, ..report })
     }
 }
