@@ -45,11 +45,13 @@ struct BatchStep {
     range: Option<DeletedRange>,
 }
 
-/// A range from the key of its step on. Each end may be open.
+/// A range of keys, which has to do with the key of its step.
 #[derive(Clone)]
-struct DeletedRange {
-    from_first: bool,
-    until: Option<Range<usize>>,
+enum DeletedRange {
+    /// From that key on; each end may be open.
+    Between { from_first: bool, until: Option<Range<usize>> },
+    /// What begins with that key.
+    Prefix,
 }
 
 /// What must be under a key for the batch to be written.
@@ -114,18 +116,19 @@ impl Operations {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
         let moved = |range: &Range<usize>| range.start + start..range.end + start;
-        self.list.extend(other.list.iter().map(|operation| {
-            BatchStep {
-                keyspace: operation.keyspace.clone(),
-                key: moved(&operation.key),
-                value: operation.value.as_ref().map(moved),
-                merges: operation.merges,
-                expiry: operation.expiry,
-                range: operation
-                    .range
-                    .as_ref()
-                    .map(|range| DeletedRange { until: range.until.as_ref().map(moved), ..*range }),
-            }
+        self.list.extend(other.list.iter().map(|operation| BatchStep {
+            keyspace: operation.keyspace.clone(),
+            key: moved(&operation.key),
+            value: operation.value.as_ref().map(moved),
+            merges: operation.merges,
+            expiry: operation.expiry,
+            range: operation.range.as_ref().map(|range| match range {
+                DeletedRange::Between { from_first, until } => DeletedRange::Between {
+                    from_first: *from_first,
+                    until: until.as_ref().map(moved),
+                },
+                DeletedRange::Prefix => DeletedRange::Prefix,
+            }),
         }));
         self.requirements.extend(other.requirements.iter().map(|requirement| BatchRequirement {
             keyspace: requirement.keyspace.clone(),
@@ -166,12 +169,13 @@ impl Operations {
                     None => batch.put(keyspace, key, value),
                 },
                 (None, None) => batch.delete(keyspace, key),
-                (None, Some(range)) => {
-                    let lower = match range.from_first {
+                (None, Some(DeletedRange::Prefix)) => batch.delete_prefix(keyspace, key),
+                (None, Some(DeletedRange::Between { from_first, until })) => {
+                    let lower = match from_first {
                         true => Bound::Unbounded,
                         false => Bound::Included(key),
                     };
-                    let until = range.until.clone().map(|until| &self.bytes[until]);
+                    let until = until.clone().map(|until| &self.bytes[until]);
                     let upper = until.map_or(Bound::Unbounded, Bound::Excluded);
                     batch.delete_range(keyspace, (lower, upper))
                 }
@@ -248,9 +252,31 @@ impl BatchHandle {
                         Bound::Unbounded => None,
                     };
                     let (lower, until) = (keep(lower), keep(upper));
-                    let range = Some(DeletedRange { from_first: lower.is_none(), until });
+                    let range = Some(DeletedRange::Between { from_first: lower.is_none(), until });
                     let (keyspace, key) = (Some(keyspace), lower.unwrap_or_default());
                     let (value, merges, expiry) = (None, false, None);
+                    let step = BatchStep { keyspace, key, value, merges, expiry, range };
+                    operations.list.push(step);
+                }
+                Err(error) => {
+                    operations.error.get_or_insert(error);
+                }
+            }
+        });
+    }
+
+    /// Adds the deletion of what begins with a prefix. An error is kept for the write.
+    pub fn add_prefix(&self, keyspace: Keyspace, prefix: Result<&[u8]>) {
+        self.change(|operations| {
+            let prefix = prefix.and_then(|prefix| {
+                operations.check_room(1, prefix.len())?;
+                Ok(prefix)
+            });
+            match prefix {
+                Ok(prefix) => {
+                    let (keyspace, key) = (Some(keyspace), operations.keep(prefix));
+                    let (value, merges, expiry) = (None, false, None);
+                    let range = Some(DeletedRange::Prefix);
                     let step = BatchStep { keyspace, key, value, merges, expiry, range };
                     operations.list.push(step);
                 }

@@ -37,3 +37,29 @@ extern "C" fn cleavedb_writebatch_delete_range(
         batch.add_range(keyspace, half_open_range((&begin, beginlen), (&end, endlen)));
     });
 }
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_delete_prefix(
+    keyspace: Handle<KeyspaceHandle>,
+    options: Handle<WriteSettings>,
+    prefix: Bytes,
+    prefixlen: usize,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        let options = write_options(options)?;
+        keyspace.pin()?.get()?.delete_prefix_with(prefix.key(prefixlen)?, &options)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_writebatch_delete_prefix(
+    batch: Handle<BatchHandle>,
+    keyspace: Handle<KeyspaceHandle>,
+    prefix: Bytes,
+    prefixlen: usize,
+) {
+    add_to(batch, keyspace, |batch, keyspace| {
+        batch.add_prefix(keyspace, prefix.key(prefixlen));
+    });
+}

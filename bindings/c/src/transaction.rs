@@ -232,6 +232,21 @@ extern "C" fn cleavedb_transaction_delete_range(
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn cleavedb_transaction_delete_prefix(
+    transaction: Handle<TransactionHandle>,
+    keyspace: Handle<KeyspaceHandle>,
+    prefix: Bytes,
+    prefixlen: usize,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        let keyspace = keyspace.pin()?;
+        let prefix = prefix.key(prefixlen)?;
+        transaction.pin()?.lock()?.transaction()?.delete_prefix(keyspace.get()?, prefix)
+    });
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn cleavedb_transaction_savepoint(
     transaction: Handle<TransactionHandle>,
     errptr: ErrPtr,

@@ -66,8 +66,26 @@ impl Keyspace {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_prefix_with(prefix, &WriteOptions::default())
+    }
+
+    /// Deletes all keys that begin with `prefix`, with a durability of its own.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("delete-prefix-with"))?.default_keyspace();
+    /// use cleavedb::{Durability, WriteOptions};
+    /// words.put("user/7", "")?;
+    /// words.delete_prefix_with("user/", &WriteOptions::new().durability(Durability::Sync))?;
+    /// assert!(words.get("user/7")?.is_none());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn delete_prefix_with(
+        &self,
+        prefix: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
         let range = prefix_bounds(prefix.as_ref(), &self.state.order)?;
-        self.delete_bounds(range, &WriteOptions::default())
+        self.delete_bounds(range, options)
     }
 
     fn delete_bounds(&self, range: Bounds, options: &WriteOptions) -> Result<()> {

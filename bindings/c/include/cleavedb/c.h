@@ -69,6 +69,12 @@ LEVELDB_EXPORT void cleavedb_delete_range(cleavedb_keyspace_t*,
 LEVELDB_EXPORT void cleavedb_writebatch_delete_range(leveldb_writebatch_t*, cleavedb_keyspace_t*,
                                                      const char* begin, size_t beginlen,
                                                      const char* end, size_t endlen);
+/* The same for all keys that begin with a prefix, in a keyspace without a comparator. */
+LEVELDB_EXPORT void cleavedb_delete_prefix(cleavedb_keyspace_t*,
+                                           const leveldb_writeoptions_t* options,
+                                           const char* prefix, size_t prefixlen, char** errptr);
+LEVELDB_EXPORT void cleavedb_writebatch_delete_prefix(leveldb_writebatch_t*, cleavedb_keyspace_t*,
+                                                      const char* prefix, size_t prefixlen);
 
 /* Merge operators: an operand is merged with what is under the key, without reading it first: a
  * counter, a list that grows. A keyspace gets its operator when it is created, by the options with
@@ -202,6 +208,9 @@ LEVELDB_EXPORT void cleavedb_transaction_delete_range(cleavedb_transaction_t*, c
                                                       const char* begin, size_t beginlen,
                                                       const char* end, size_t endlen,
                                                       char** errptr);
+LEVELDB_EXPORT void cleavedb_transaction_delete_prefix(cleavedb_transaction_t*,
+                                                       cleavedb_keyspace_t*, const char* prefix,
+                                                       size_t prefixlen, char** errptr);
 /* Marks this point and returns its number, which is not 0. */
 LEVELDB_EXPORT uint64_t cleavedb_transaction_savepoint(cleavedb_transaction_t*, char** errptr);
 /* Takes back the writes since that point, which stays; later points end. What was read still

@@ -61,6 +61,47 @@ static void is_deleted(void* state, const char* key, size_t klen) {
   *(int*)state += 100;
 }
 
+/* Each way to delete what begins with a prefix, down to no key. */
+static void prefixes(void) {
+  fill();
+  cleavedb_delete_prefix(words, writing, "c", 1, &err);
+  CHECK_OK(err);
+  holds("abdef");
+  leveldb_writebatch_t* batch = leveldb_writebatch_create();
+  leveldb_writebatch_t* outer = leveldb_writebatch_create();
+  leveldb_writebatch_t* twice = leveldb_writebatch_create();
+  cleavedb_writebatch_delete_prefix(batch, words, "d", 1);
+  cleavedb_writebatch_delete_prefix(batch, words, "none", 4);
+  leveldb_writebatch_append(outer, batch);
+  leveldb_writebatch_append(twice, outer);
+  leveldb_writebatch_destroy(batch);
+  leveldb_writebatch_destroy(outer);
+  leveldb_write(db, writing, twice, &err);
+  leveldb_writebatch_destroy(twice);
+  CHECK_OK(err);
+  holds("abef");
+  cleavedb_transaction_t* t = cleavedb_transaction_begin(db, &err);
+  cleavedb_transaction_delete_prefix(t, words, "a", 1, &err);
+  CHECK_OK(err);
+  holds("abef");
+  cleavedb_transaction_commit(t, writing, &err);
+  CHECK_OK(err);
+  cleavedb_transaction_destroy(t);
+  holds("bef");
+  cleavedb_delete_prefix(words, writing, NULL, 0, &err);
+  CHECK_OK(err);
+  holds("");
+  cleavedb_delete_prefix(NULL, writing, "a", 1, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_transaction_delete_prefix(NULL, words, "a", 1, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  batch = leveldb_writebatch_create();
+  cleavedb_writebatch_delete_prefix(batch, NULL, "a", 1);
+  leveldb_write(db, writing, batch, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  leveldb_writebatch_destroy(batch);
+}
+
 static void transactions(void) {
   fill();
   cleavedb_transaction_t* t = cleavedb_transaction_begin(db, &err);
@@ -117,6 +158,7 @@ int main(int argc, char** argv) {
   deletes(NULL, NULL, "");
   deletes("d", "b", "abcdef");
   deletes("", "", "abcdef");
+  prefixes();
   transactions();
   misuse();
   cleavedb_keyspace_close(words);
