@@ -48,21 +48,22 @@ pub(crate) fn to_read_with(path: &Path, options: Options) -> Result<Db> {
 /// pinned, so that none is missed later on; where that can't be done, they are only read.
 pub(crate) fn to_walk(path: &Path) -> Result<Db> {
     let writer = writer(path);
-    let db = to_walk_again(path)?;
+    let db = walked(path, writer.is_some())?;
     tell_age(&db, writer);
     Ok(db)
 }
 
 /// Opens an existing database as [`to_walk`] does, and does not say who writes to it.
 pub(crate) fn to_walk_again(path: &Path) -> Result<Db> {
-    if writer(path).is_none() {
-        return existing(path, Options { follow: true, ..Options::default() });
-    }
-    let pinned = Options { follow_pinned: true, ..Options::default() };
-    match existing(path, pinned) {
-        Err(error) if error.kind() == ErrorKind::Io => {
-            existing(path, Options { follow: true, ..Options::default() })
-        }
+    walked(path, writer(path).is_some())
+}
+
+fn walked(path: &Path, is_written: bool) -> Result<Db> {
+    let opened = |follow_pinned| {
+        existing(path, Options { follow: true, follow_pinned, ..Options::default() })
+    };
+    match opened(is_written) {
+        Err(error) if is_written && error.kind() == ErrorKind::Io => opened(false),
         opened => opened,
     }
 }
@@ -76,7 +77,7 @@ pub(crate) fn to_check(path: &Path) -> Result<Db> {
     }
 }
 
-/// Opens an existing database to read its log. Nobody can write meanwhile.
+/// Opens an existing database to back it up. Nobody can write meanwhile.
 pub(crate) fn read_only(path: &Path) -> Result<Db> {
     existing(path, Options { read_only: true, ..Options::default() })
 }

@@ -86,13 +86,12 @@ impl Background {
         if self.runtime.health.check().is_err() {
             return Ok(false);
         }
+        // The threads of compactions do this as well, but they may be busy for long, and while the
+        // disk is nearly full (I9) they might come to it too late.
+        self.drop_dead()?;
+        self.purge()?;
         if self.committer.stall_controller().reserve.is_low() {
-            self.make_room()?;
-        } else {
-            // Compactions may keep their threads busy for long, and dead segments and obsolete
-            // files take space until they go.
-            self.drop_dead()?;
-            self.purge()?;
+            self.committer.check_disk_now();
         }
         match self.collector.step(mode)? {
             CollectorStep::Rested => {
@@ -104,15 +103,6 @@ impl Background {
             CollectorStep::Worked => Ok(true),
             CollectorStep::Flush(advice) => Ok(self.follow(advice).map(|()| false)?),
         }
-    }
-
-    /// Frees what costs nothing while the disk is nearly full (I9), because other threads might
-    /// come to it too late, then checks whether puts may go on.
-    fn make_room(&self) -> Result<()> {
-        self.drop_dead()?;
-        self.purge()?;
-        self.committer.check_disk_now();
-        Ok(())
     }
 
     /// Removes the segments that no table or relocation refers to.

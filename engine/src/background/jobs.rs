@@ -159,9 +159,7 @@ impl Background {
             took,
         });
         if levels.deepest() <= Some(pick.output_level) && pick.output_level > pick.level {
-            let entries = pick.inputs.iter().map(|table| table.meta.summary.entries);
-            // I7: the numbers are from files.
-            let entries = entries.fold(0, u64::saturating_add);
+            let entries = pick.input_entries();
             runtime.counters.bottom_entries_merged.add(entries);
             runtime.counters.bottom_entries_dropped.add(report.dropped.min(entries));
         }

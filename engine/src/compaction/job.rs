@@ -157,8 +157,7 @@ pub fn run(
     if let Some(changes) = stale::unread(levels, pick, &seen) {
         let segments = NewSegments { changes, ..NewSegments::default() };
         install(runtime, keyspace, pick, &[], segments, None)?;
-        let entries = pick.inputs.iter().map(|table| table.meta.summary.entries);
-        return Ok(CompactionReport { dropped: entries.sum(), ..Default::default() });
+        return Ok(CompactionReport { dropped: pick.input_entries(), ..Default::default() });
     }
     if pick.is_move(keyspace.options().table_bytes) {
         let metas: Vec<_> = pick.inputs.iter().map(|table| table.meta.clone()).collect();

@@ -12,14 +12,9 @@
 use crate::base::pointer::KeyspaceId;
 use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, with_below};
 use crate::version::files::TableHandle;
-use crate::version::levels::Levels;
+use crate::version::levels::{Levels, table_bytes};
 use crate::version::settings::KeyspaceOptions;
 use std::sync::Arc;
-
-fn bytes(tables: &[Arc<TableHandle>]) -> u64 {
-    // I7: the numbers are from files.
-    tables.iter().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
-}
 
 /// Returns the oldest part of L0 that is to go down on its own; `None` if there is no large ingest.
 pub fn oldest_part<'a>(
@@ -31,7 +26,7 @@ pub fn oldest_part<'a>(
     let mut large = None;
     for run in levels.level0_runs() {
         end += run.len();
-        if run.len() > 1 && bytes(run) > piece {
+        if run.len() > 1 && table_bytes(run) > piece {
             large = Some((run, end));
         }
     }

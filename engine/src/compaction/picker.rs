@@ -11,7 +11,7 @@ use crate::base::key::KeyOrder;
 use crate::base::pointer::{KeyspaceId, TableId};
 use crate::compaction::level0;
 use crate::version::files::TableHandle;
-use crate::version::levels::{LEVELS, Levels, bounds, level0_runs_of};
+use crate::version::levels::{LEVELS, Levels, bounds, level0_runs_of, table_bytes};
 use crate::version::settings::KeyspaceOptions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,8 +40,14 @@ impl Pick {
 
     /// Returns the bytes of all input tables.
     pub fn bytes(&self) -> u64 {
+        table_bytes(&self.inputs).saturating_add(table_bytes(&self.below))
+    }
+
+    /// Returns the number of entries of the tables of `level`.
+    pub fn input_entries(&self) -> u64 {
         // I7: the numbers are from files.
-        self.tables().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
+        let entries = self.inputs.iter().map(|table| table.meta.summary.entries);
+        entries.fold(0, u64::saturating_add)
     }
 
     /// Returns the bytes of the separated values that the inputs reference.

@@ -310,7 +310,6 @@ impl Collector {
             let mut share = state.hidden_share.clone();
             share.learn(self.bottom_merges(), facts.tree.entries);
             facts.live_bytes = share.live(&facts.tree);
-            facts.hidden_bytes = share.hidden(&facts.tree);
         }
         self.mark_faults(&mut facts);
         Ok(facts)
@@ -417,7 +416,7 @@ impl Collector {
         // The findings of a liveness scan under way are unknown; one byte stands for them, so that
         // writers wait.
         let found_next = u64::from(state.is_counted && (counts || state.counting.is_some()));
-        let of_tree = facts.hidden_bytes;
+        let of_tree = facts.freed_by_merging();
         let winnable = plan.winnable + looked_next + found_next + pending + advised + of_tree;
         let compacted = self.freed_by_compactions(state);
         if facts.is_all_inline() {

@@ -21,8 +21,6 @@ pub struct SpaceFacts {
     pub unflushed_bytes: u64,
     /// What tables and memtables hold.
     pub tree: TreeSpread,
-    /// Bytes that compactions can free, if all values are in tables.
-    pub hidden_bytes: u64,
     /// Garbage in segments that are kept for a consumer of the change feed. It is beyond the bounds
     /// of space, as nothing frees it.
     pub followed_bytes: u64,
@@ -40,6 +38,11 @@ impl SpaceFacts {
     /// Returns true if there are tables, and all values are in them.
     pub fn is_all_inline(&self) -> bool {
         self.tree.entries > 0 && !self.has_references()
+    }
+
+    /// Returns the bytes that compactions can free, if all values are in tables; else 0.
+    pub fn freed_by_merging(&self) -> u64 {
+        if self.is_all_inline() { self.tree.bytes.saturating_sub(self.live_bytes) } else { 0 }
     }
 
     /// Sums up the garbage of the segments that a consumer keeps, once these are marked.

@@ -6,9 +6,7 @@
 //! them hides one, the merges into the deepest level tell: there each entry from above either
 //! drops one, or is new.
 
-use crate::version::files::TableHandle;
-use crate::version::levels::{LEVELS, Levels};
-use std::sync::Arc;
+use crate::version::levels::{LEVELS, Levels, table_bytes};
 
 /// The entries that merges into the deepest level of a keyspace took from above, and those that
 /// they dropped, at most as many. Sums since the opening.
@@ -35,7 +33,7 @@ impl TreeSpread {
     /// Returns the spread of one keyspace's tables.
     pub fn of(levels: &Levels) -> Self {
         let level0 = levels.level0_runs().map(table_bytes);
-        let deeper = (1..LEVELS).map(|level| table_bytes(levels.level(level)));
+        let deeper = (1..LEVELS).map(|level| levels.bytes(level));
         let (mut bytes, mut longest) = (0u64, 0u64);
         for run in level0.chain(deeper) {
             bytes = bytes.saturating_add(run);
@@ -53,11 +51,6 @@ impl TreeSpread {
         self.above_bytes = self.above_bytes.saturating_add(other.above_bytes);
         self.entries = self.entries.saturating_add(other.entries);
     }
-}
-
-fn table_bytes(tables: &[Arc<TableHandle>]) -> u64 {
-    // I7: the numbers are from files.
-    tables.iter().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
 }
 
 /// The share of the entries above the longest runs that hide an older one, as lately measured.
@@ -89,7 +82,7 @@ impl HiddenShare {
     }
 
     /// Returns the bytes of entries that newer ones hide.
-    pub fn hidden(&self, spread: &TreeSpread) -> u64 {
+    fn hidden(&self, spread: &TreeSpread) -> u64 {
         // No more is hidden than there is below.
         let below = spread.bytes.saturating_sub(spread.above_bytes);
         ((self.get() * spread.above_bytes as f64) as u64).min(below)

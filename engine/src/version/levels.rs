@@ -50,6 +50,12 @@ pub fn level0_runs_of(
     tables.chunk_by(|one, other| one.meta.is_of_one_ingest_with(&other.meta))
 }
 
+/// Returns the bytes of these tables' files.
+pub fn table_bytes(tables: &[Arc<TableHandle>]) -> u64 {
+    // I7: the numbers are from files.
+    tables.iter().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
+}
+
 impl Levels {
     /// Creates levels without tables.
     pub fn new(order: KeyOrder) -> Self {
@@ -110,7 +116,7 @@ impl Levels {
 
     /// Returns the bytes of all tables of one level.
     pub fn bytes(&self, level: usize) -> u64 {
-        self.levels[level].iter().map(|table| table.meta.bytes).sum()
+        table_bytes(&self.levels[level])
     }
 
     /// Returns the deepest level that has tables.

@@ -3,7 +3,7 @@
 
 use crate::common;
 use cleavedb::{
-    Codec, Db, GcOptions, Keyspace, KeyspaceOptions, Options, ReadOptions, SegmentStats, Separation,
+    Codec, Db, GcOptions, KeyspaceOptions, Options, ReadOptions, SegmentStats, Separation,
 };
 use std::path::Path;
 
@@ -37,25 +37,13 @@ fn referenced(db: &Db) -> (u64, u64) {
     (sum(sorted), sum(log))
 }
 
-fn put(keyspace: &Keyspace, number: usize, version: u64, bytes: usize) {
-    let key = common::key(number);
-    keyspace.put(&key, common::value(&key, version, bytes)).unwrap();
-}
-
-#[track_caller]
-fn expect(keyspace: &Keyspace, number: usize, version: u64, bytes: usize) {
-    let key = common::key(number);
-    let found = keyspace.get(&key).unwrap();
-    assert_eq!(found.as_deref(), Some(&common::value(&key, version, bytes)[..]), "{key}");
-}
-
 #[test]
 fn a_flush_separates_large_values_and_the_log_goes() {
     let dir = common::dir();
     let db = open(dir.path(), keyspace(Separation::AtFlush));
     let default = db.default_keyspace();
     for number in 0..100 {
-        put(&default, number, 1, if number % 2 == 0 { 400 } else { 99 });
+        common::put_value(&default, number, 1, if number % 2 == 0 { 400 } else { 99 });
     }
     db.flush().unwrap();
     assert_eq!(referenced(&db), (50, 0));
@@ -72,7 +60,7 @@ fn a_flush_separates_large_values_and_the_log_goes() {
     let db = open(dir.path(), keyspace(Separation::AtFlush));
     let default = db.default_keyspace();
     for number in 0..100 {
-        expect(&default, number, 1, if number % 2 == 0 { 400 } else { 99 });
+        common::expect_value(&default, number, 1, if number % 2 == 0 { 400 } else { 99 });
     }
     assert!(db.check().unwrap().is_clean());
 }
@@ -85,14 +73,14 @@ fn what_is_overwritten_in_the_memtable_never_reaches_a_segment() {
         common::open_with(dir.path(), Options { max_replay_bytes: 1 << 20, ..options(settings) });
     let default = db.default_keyspace();
     for version in 1..=20 {
-        (0..10).for_each(|number| put(&default, number, version, 1000));
+        (0..10).for_each(|number| common::put_value(&default, number, version, 1000));
     }
     (5..10).for_each(|number| default.delete(common::key(number)).unwrap());
     db.flush().unwrap();
     assert_eq!(referenced(&db), (5, 0));
     let sorted: u64 = segments(&db).0.iter().map(|segment| segment.bytes).sum();
     assert!(sorted < 6 * 1000, "{sorted} bytes of five values");
-    (0..5).for_each(|number| expect(&default, number, 20, 1000));
+    (0..5).for_each(|number| common::expect_value(&default, number, 20, 1000));
     assert_eq!(common::pairs(&default).len(), 5);
 }
 
@@ -101,13 +89,13 @@ fn a_version_that_only_a_snapshot_sees_is_separated_too() {
     let dir = common::dir();
     let db = open(dir.path(), keyspace(Separation::AtFlush));
     let default = db.default_keyspace();
-    put(&default, 1, 1, 500);
+    common::put_value(&default, 1, 1, 500);
     let snapshot = db.snapshot();
-    put(&default, 1, 2, 500);
-    put(&default, 1, 3, 500);
+    common::put_value(&default, 1, 2, 500);
+    common::put_value(&default, 1, 3, 500);
     db.flush().unwrap();
     assert_eq!(referenced(&db), (2, 0));
-    expect(&default, 1, 3, 500);
+    common::expect_value(&default, 1, 3, 500);
     let then = ReadOptions::new().snapshot(&snapshot);
     let key = common::key(1);
     let seen = default.get_with(&key, &then).unwrap().unwrap();
@@ -129,14 +117,14 @@ fn values_are_compressed_where_it_pays() {
     let default = db.default_keyspace();
     // One that compresses well, one that does not, and one that is too short to be tried.
     default.put("even", vec![b'z'; 8000]).unwrap();
-    put(&default, 1, 1, 8000);
+    common::put_value(&default, 1, 1, 8000);
     default.put("short", vec![b'z'; 299]).unwrap();
     db.flush().unwrap();
     let sorted: u64 = db.stats().segments.iter().map(|segment| segment.referenced_bytes).sum();
     assert!((8299..8299 + 300).contains(&sorted), "{sorted}");
     assert_eq!(default.get("even").unwrap().unwrap(), vec![b'z'; 8000]);
     assert_eq!(default.get("short").unwrap().unwrap(), vec![b'z'; 299]);
-    expect(&default, 1, 1, 8000);
+    common::expect_value(&default, 1, 1, 8000);
 }
 
 #[test]
@@ -146,14 +134,14 @@ fn a_large_flush_fills_several_segments() {
     let db =
         common::open_with(dir.path(), Options { max_replay_bytes: 1 << 20, ..options(settings) });
     let default = db.default_keyspace();
-    (0..200).for_each(|number| put(&default, number * 77 % 200, 1, 1000));
+    (0..200).for_each(|number| common::put_value(&default, number * 77 % 200, 1, 1000));
     db.flush().unwrap();
     let lengths: Vec<u64> = segments(&db).0.iter().map(|segment| segment.bytes).collect();
     // Full segments have 16 KiB here.
     assert!((12..=14).contains(&lengths.len()), "{lengths:?}");
     assert!(lengths.iter().all(|&length| length < (16 << 10) + 1100), "{lengths:?}");
     assert_eq!(db.stats().keyspaces[0].levels[0].tables, 1);
-    (0..200).for_each(|number| expect(&default, number, 1, 1000));
+    (0..200).for_each(|number| common::expect_value(&default, number, 1, 1000));
     assert!(db.check().unwrap().is_clean());
 }
 
@@ -165,7 +153,9 @@ fn the_policy_can_change_between_write_and_flush() {
             for reopens in [false, true] {
                 let dir = common::dir();
                 let mut db = open(dir.path(), keyspace(before));
-                (0..40).for_each(|number| put(&db.default_keyspace(), number, 1, number * 10));
+                (0..40).for_each(|number| {
+                    common::put_value(&db.default_keyspace(), number, 1, number * 10)
+                });
                 db.default_keyspace().set_options(keyspace(after)).unwrap();
                 if reopens {
                     db.sync().unwrap();
@@ -174,11 +164,11 @@ fn the_policy_can_change_between_write_and_flush() {
                     assert_eq!(db.default_keyspace().options().separation, after);
                 }
                 let default = db.default_keyspace();
-                (40..80).for_each(|number| put(&default, number, 1, number * 10));
+                (40..80).for_each(|number| common::put_value(&default, number, 1, number * 10));
                 db.flush().unwrap();
                 assert!(db.check().unwrap().is_clean());
-                (0..80).for_each(|number| expect(&default, number, 1, number * 10));
-                (0..80).step_by(2).for_each(|number| put(&default, number, 2, 300));
+                (0..80).for_each(|number| common::expect_value(&default, number, 1, number * 10));
+                (0..80).step_by(2).for_each(|number| common::put_value(&default, number, 2, 300));
                 db.compact().unwrap();
                 db.gc().unwrap();
                 assert!(db.check().unwrap().is_clean());
@@ -188,7 +178,7 @@ fn the_policy_can_change_between_write_and_flush() {
                 for number in 0..80 {
                     let (version, bytes) =
                         if number % 2 == 0 { (2, 300) } else { (1, number * 10) };
-                    expect(&db.default_keyspace(), number, version, bytes);
+                    common::expect_value(&db.default_keyspace(), number, version, bytes);
                 }
             }
         }
@@ -237,7 +227,7 @@ fn answers(settings: KeyspaceOptions) -> Vec<(Vec<u8>, Vec<u8>)> {
                 1 => default.put(common::key(number), vec![round as u8; 2000]).unwrap(),
                 _ => {
                     let (version, bytes) = (chance.next(), chance.below(1500));
-                    put(&default, number, version, bytes);
+                    common::put_value(&default, number, version, bytes);
                 }
             }
         }
@@ -286,13 +276,13 @@ fn sessions_with_one_value_each_leave_few_files() {
     let dir = common::dir();
     for number in 0..100 {
         let db = open(dir.path(), keyspace(Separation::AtFlush));
-        put(&db.default_keyspace(), number, 1, 500);
+        common::put_value(&db.default_keyspace(), number, 1, 500);
         db.close().unwrap();
     }
     let files = common::files(dir.path(), ".seg").len() + common::files(dir.path(), ".tbl").len();
     assert!(files < 30, "{files} files");
     let db = open(dir.path(), keyspace(Separation::AtFlush));
-    (0..100).for_each(|number| expect(&db.default_keyspace(), number, 1, 500));
+    (0..100).for_each(|number| common::expect_value(&db.default_keyspace(), number, 1, 500));
 }
 
 #[test]
@@ -301,17 +291,22 @@ fn a_checkpoint_and_a_repair_keep_all_values() {
     let copy = dir.path().join("copy");
     let db = open(&dir.path().join("db"), keyspace(Separation::AtFlush));
     let default = db.default_keyspace();
-    (0..100).for_each(|number| put(&default, number, 1, 300));
+    (0..100).for_each(|number| common::put_value(&default, number, 1, 300));
     db.flush().unwrap();
     // These are in the log only.
-    (50..120).for_each(|number| put(&default, number, 2, 300));
+    (50..120).for_each(|number| common::put_value(&default, number, 2, 300));
     db.checkpoint(&copy).unwrap();
     (0..120).for_each(|number| default.delete(common::key(number)).unwrap());
     db.compact().unwrap();
     db.gc().unwrap();
     let expect_all = |db: &Db| {
         for number in 0..120 {
-            expect(&db.default_keyspace(), number, if number < 50 { 1 } else { 2 }, 300);
+            common::expect_value(
+                &db.default_keyspace(),
+                number,
+                if number < 50 { 1 } else { 2 },
+                300,
+            );
         }
         assert!(db.check().unwrap().is_clean());
     };

@@ -44,18 +44,6 @@ fn separated(db: &Db) -> u64 {
     db.stats().segments.iter().map(|segment| segment.referenced_records).sum()
 }
 
-fn put(keyspace: &Keyspace, number: usize, version: u64, bytes: usize) {
-    let key = common::key(number);
-    keyspace.put(&key, common::value(&key, version, bytes)).unwrap();
-}
-
-#[track_caller]
-fn expect(keyspace: &Keyspace, number: usize, version: u64, bytes: usize) {
-    let key = common::key(number);
-    let found = keyspace.get(&key).unwrap();
-    assert_eq!(found.as_deref(), Some(&common::value(&key, version, bytes)[..]), "{key}");
-}
-
 /// The length of the value of a key, with some at the thresholds.
 fn length(number: usize) -> usize {
     [number * 9, 100, 99, 1000, 999, 1200][number % 6].max(1)
@@ -83,7 +71,7 @@ fn values_move_to_where_each_pair_of_settings_says() {
             let db = open(dir.path(), before.clone());
             let default = db.default_keyspace();
             (0..KEYS).for_each(|number| {
-                put(&default, number * 77 % KEYS, 1, length(number * 77 % KEYS))
+                common::put_value(&default, number * 77 % KEYS, 1, length(number * 77 % KEYS))
             });
             db.flush().unwrap();
             let of = |settings: &KeyspaceOptions| {
@@ -103,7 +91,7 @@ fn values_move_to_where_each_pair_of_settings_says() {
             let found = (report.values_moved_in, report.values_moved_out, report.damaged_values);
             assert_eq!(found, wanted, "{place}");
             assert_eq!(separated(&db), of(&after), "{place}");
-            (0..KEYS).for_each(|number| expect(&default, number, 1, length(number)));
+            (0..KEYS).for_each(|number| common::expect_value(&default, number, 1, length(number)));
             assert!(db.check().unwrap().is_clean(), "{place}");
             db.wait_idle().unwrap();
             let tables = sorted_tables(&default);
@@ -114,7 +102,7 @@ fn values_move_to_where_each_pair_of_settings_says() {
             db.close().unwrap();
             let db = open(dir.path(), before.clone());
             let default = db.default_keyspace();
-            (0..KEYS).for_each(|number| expect(&default, number, 1, length(number)));
+            (0..KEYS).for_each(|number| common::expect_value(&default, number, 1, length(number)));
             assert_eq!(default.options().separation, after.separation);
             assert_eq!(default.convert().unwrap().bytes_written, 0, "{place}");
         }
@@ -130,7 +118,9 @@ fn i06_what_snapshots_see_and_what_is_deleted_stays() {
             let default = db.default_keyspace();
             let mut snapshots = Vec::new();
             for version in 1..=4 {
-                (0..120).for_each(|number| put(&default, number, version, number * 7 + 1));
+                (0..120).for_each(|number| {
+                    common::put_value(&default, number, version, number * 7 + 1)
+                });
                 default.delete_range(common::key(20)..common::key(30)).unwrap();
                 (40..50).for_each(|number| default.delete(common::key(number)).unwrap());
                 if version == 3 {
@@ -187,7 +177,7 @@ fn deadlines_and_operands_move_with_their_values() {
         let report = db.convert().unwrap();
         assert!(report.values_moved_in + report.values_moved_out >= 60, "{report:?}");
         for number in 0..60 {
-            expect(&default, number, 1, 300);
+            common::expect_value(&default, number, 1, 300);
             let merged = names.get(common::key(number)).unwrap().unwrap();
             assert_eq!(&merged[..], [[b'a'; 200].as_slice(), &[b'b'; 150]].concat());
         }
@@ -253,7 +243,7 @@ fn to_be_inlined(dir: &Path) -> (Db, Keyspace) {
     let settings = KeyspaceOptions { table_bytes: 1 << 20, ..separating(Some(100)) };
     let db = open(dir, settings.clone());
     let default = db.default_keyspace();
-    (0..KEYS).for_each(|number| put(&default, number * 77 % KEYS, 1, 1000));
+    (0..KEYS).for_each(|number| common::put_value(&default, number * 77 % KEYS, 1, 1000));
     db.compact().unwrap();
     assert!(default.tables().len() <= 2, "{}", default.tables().len());
     default.set_options(KeyspaceOptions { separation: Separation::Off, ..settings }).unwrap();
@@ -279,7 +269,7 @@ fn a_table_with_many_values_is_converted_piece_by_piece() {
     assert!((15..=20).contains(&report.pieces), "{report:?}");
     let (done, all) = *told.lock().unwrap();
     assert!(done == all && all > KEYS as u64 * 1000, "{done} of {all}");
-    (0..KEYS).for_each(|number| expect(&default, number, 1, 1000));
+    (0..KEYS).for_each(|number| common::expect_value(&default, number, 1, 1000));
     assert_eq!(separated(&db), 0);
 }
 
@@ -313,7 +303,7 @@ fn i04_what_is_converted_is_passed_over_by_the_next_call() {
     let tables = sorted_tables(&default);
     assert_eq!(default.convert().unwrap(), ConvertReport::default());
     assert_eq!(sorted_tables(&default), tables);
-    (0..KEYS).for_each(|number| expect(&default, number, 1, 1000));
+    (0..KEYS).for_each(|number| common::expect_value(&default, number, 1, 1000));
     assert!(db.check().unwrap().is_clean());
 }
 
@@ -356,11 +346,11 @@ fn values_move_under_writers_compactions_and_value_gc() {
     let dir = common::dir();
     let db = common::open_with(dir.path(), Options { ..common::tiny() });
     let default = db.default_keyspace();
-    (0..200).for_each(|number| put(&default, number, 1, 500));
+    (0..200).for_each(|number| common::put_value(&default, number, 1, 500));
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for version in 2..=40 {
-                (0..100).for_each(|number| put(&default, number, version, 500));
+                (0..100).for_each(|number| common::put_value(&default, number, version, 500));
                 (100..110).for_each(|number| default.delete(common::key(number)).unwrap());
             }
         });
@@ -372,7 +362,7 @@ fn values_move_under_writers_compactions_and_value_gc() {
         });
         let reader = scope.spawn(|| {
             for _ in 0..20 {
-                (150..200).for_each(|number| expect(&default, number, 1, 500));
+                (150..200).for_each(|number| common::expect_value(&default, number, 1, 500));
             }
         });
         for round in 0..ROUNDS {
@@ -388,8 +378,8 @@ fn values_move_under_writers_compactions_and_value_gc() {
     db.compact().unwrap();
     default.convert().unwrap();
     assert_eq!(separated(&db), 0);
-    (0..100).for_each(|number| expect(&default, number, 40, 500));
-    (110..200).for_each(|number| expect(&default, number, 1, 500));
+    (0..100).for_each(|number| common::expect_value(&default, number, 40, 500));
+    (110..200).for_each(|number| common::expect_value(&default, number, 1, 500));
     assert_eq!(common::pairs(&default).len(), 190);
     assert!(db.check().unwrap().is_clean());
 }
@@ -398,7 +388,7 @@ fn values_move_under_writers_compactions_and_value_gc() {
 fn a_conversion_is_refused_where_nothing_may_be_written() {
     let dir = common::dir();
     let db = common::open(dir.path());
-    put(&db.default_keyspace(), 1, 1, 500);
+    common::put_value(&db.default_keyspace(), 1, 1, 500);
     db.close().unwrap();
     let db = common::open_with(dir.path(), Options { read_only: true, ..common::tiny() });
     assert_eq!(db.convert().unwrap_err().kind(), ErrorKind::ReadOnly);

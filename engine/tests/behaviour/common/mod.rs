@@ -114,6 +114,20 @@ pub fn key(number: usize) -> String {
     format!("key{number:06}")
 }
 
+/// Puts the value of this version and length under the key of this number.
+pub fn put_value(keyspace: &Keyspace, number: usize, version: u64, bytes: usize) {
+    let key = key(number);
+    keyspace.put(&key, value(&key, version, bytes)).unwrap();
+}
+
+/// Asserts that the key of this number has the value of this version and length.
+#[track_caller]
+pub fn expect_value(keyspace: &Keyspace, number: usize, version: u64, bytes: usize) {
+    let key = key(number);
+    let found = keyspace.get(&key).unwrap();
+    assert_eq!(found.as_deref(), Some(&value(&key, version, bytes)[..]), "{key}");
+}
+
 /// Returns all pairs of a keyspace.
 pub fn pairs(keyspace: &Keyspace) -> Vec<(Vec<u8>, Vec<u8>)> {
     keyspace
