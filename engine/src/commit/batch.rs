@@ -5,6 +5,7 @@ use crate::base::compression::{Codec, compress, decompress};
 use crate::base::error::{Error, Result};
 use crate::base::expiry::Deadline;
 use crate::base::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use crate::memtable::KeyPlace;
 use crate::segment::{RecordInput, RecordKind, range_ends};
 use crate::version::view::KeyspaceState;
 use std::borrow::Cow;
@@ -75,6 +76,8 @@ pub struct RecordTarget<'a> {
     pub separated: bool,
     /// The range that the record deletes; `None` for a record of one key.
     pub range: Option<&'a Arc<Bounds>>,
+    /// Where the key was found when it was read for this commit.
+    pub place: Option<&'a KeyPlace>,
 }
 
 /// One commit, borrowed: the records of its frame and the target of each.
@@ -361,6 +364,7 @@ impl Batch {
             keyspace: &operation.keyspace,
             separated: operation.separated,
             range: operation.range.as_ref(),
+            place: None,
         });
         (records, targets.collect())
     }

@@ -46,21 +46,21 @@ impl Committer {
     pub fn commit_frame_if(
         &self,
         frame: CommitFrame<'_>,
-        conditions: Option<&Conditions>,
+        conditions: Option<&Conditions<'_>>,
         durability: Durability,
         own: impl FnOnce() -> Result<Arc<Batch>>,
     ) -> Result<CommitOutcome> {
         if self.takes_lead(durability) {
             return self.lead_alone(frame, conditions, durability);
         }
-        self.wait_in_queue(own()?, conditions.cloned(), durability)
+        self.wait_in_queue(own()?, conditions.map(Conditions::owned), durability)
     }
 
     /// Commits a batch as [`Committer::commit_frame_if`] does.
     pub fn commit_batch_if(
         &self,
         batch: &Arc<Batch>,
-        conditions: Option<&Conditions>,
+        conditions: Option<&Conditions<'_>>,
         durability: Durability,
     ) -> Result<CommitOutcome> {
         if self.takes_lead(durability) {
@@ -69,7 +69,7 @@ impl Committer {
             let frame = CommitFrame { records: &records, targets: &targets, user_bytes };
             return self.lead_alone(frame, conditions, durability);
         }
-        self.wait_in_queue(batch.clone(), conditions.cloned(), durability)
+        self.wait_in_queue(batch.clone(), conditions.map(Conditions::owned), durability)
     }
 
     /// Lets the keys of all commits be noted until the watch is dropped.
@@ -91,7 +91,7 @@ impl Committer {
         &self,
         log: &mut Log,
         frame: &CommitFrame<'_>,
-        conditions: Option<&Conditions>,
+        conditions: Option<&Conditions<'_>>,
         (group, first_seqno): (&[CommitFrame<'_>], SeqNo),
     ) -> Result<CommitOutcome> {
         check_all(frame.targets.iter().map(|target| target.keyspace))?;

@@ -15,6 +15,8 @@ use crate::read::changed::{ChangeSearch, memtables_have};
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
 use rustc_hash::FxHashSet;
+use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// At most this many keys are searched for in the memtables under the lock of the log; each takes
@@ -22,13 +24,13 @@ use std::sync::Arc;
 const MAX_MEMTABLE_SEARCHES: usize = 64;
 
 /// The keys that were read in one keyspace.
-enum ReadKeys {
+enum ReadKeys<'a> {
     /// A single one, which needs no set.
-    One(Box<[u8]>),
+    One(Cow<'a, [u8]>),
     Many(FxHashSet<Box<[u8]>>),
 }
 
-impl ReadKeys {
+impl ReadKeys<'_> {
     fn len(&self) -> usize {
         match self {
             ReadKeys::One(_) => 1,
@@ -45,15 +47,15 @@ impl ReadKeys {
 
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let (one, many) = match self {
-            ReadKeys::One(one) => (Some(one), None),
+            ReadKeys::One(one) => (Some(&**one), None),
             ReadKeys::Many(keys) => (None, Some(keys)),
         };
-        one.into_iter().chain(many.into_iter().flatten()).map(|key| &**key)
+        one.into_iter().chain(many.into_iter().flatten().map(|key| &**key))
     }
 
     fn add(&mut self, key: &[u8]) {
         if let ReadKeys::One(one) = self {
-            *self = ReadKeys::Many(FxHashSet::from_iter([std::mem::take(one)]));
+            *self = ReadKeys::Many(FxHashSet::from_iter([Box::from(&**one)]));
         }
         if let ReadKeys::Many(keys) = self {
             keys.insert(key.into());
@@ -62,14 +64,14 @@ impl ReadKeys {
 }
 
 /// What was read in one keyspace.
-pub struct KeyspaceReads {
-    keyspace: Arc<KeyspaceState>,
-    keys: ReadKeys,
+pub struct KeyspaceReads<'a> {
+    keyspace: Cow<'a, Arc<KeyspaceState>>,
+    keys: ReadKeys<'a>,
     /// Disjoint, in the keyspace's order.
     ranges: Vec<Bounds>,
 }
 
-impl KeyspaceReads {
+impl<'a> KeyspaceReads<'a> {
     /// Collects what was read in `keyspace`, in any order.
     pub fn new(
         keyspace: Arc<KeyspaceState>,
@@ -77,12 +79,23 @@ impl KeyspaceReads {
         ranges: Vec<Bounds>,
     ) -> Self {
         let ranges = disjoint(ranges, &keyspace.order);
-        KeyspaceReads { keyspace, keys: ReadKeys::Many(keys), ranges }
+        KeyspaceReads { keyspace: Cow::Owned(keyspace), keys: ReadKeys::Many(keys), ranges }
     }
 
     /// Makes what stands for the read of one key.
-    pub fn of_key(keyspace: Arc<KeyspaceState>, key: &[u8]) -> Self {
-        KeyspaceReads { keyspace, keys: ReadKeys::One(key.into()), ranges: Vec::new() }
+    pub fn of_key(keyspace: &'a Arc<KeyspaceState>, key: &'a [u8]) -> Self {
+        let (keyspace, keys) = (Cow::Borrowed(keyspace), ReadKeys::One(key.into()));
+        KeyspaceReads { keyspace, keys, ranges: Vec::new() }
+    }
+
+    /// Returns a copy that borrows nothing.
+    pub fn owned(&self) -> KeyspaceReads<'static> {
+        let keys = match &self.keys {
+            ReadKeys::One(one) => ReadKeys::One(Cow::Owned(one.to_vec())),
+            ReadKeys::Many(keys) => ReadKeys::Many(keys.clone()),
+        };
+        let keyspace = Cow::Owned(Arc::clone(&self.keyspace));
+        KeyspaceReads { keyspace, keys, ranges: self.ranges.clone() }
     }
 
     /// Adds the read of a key.
@@ -136,13 +149,31 @@ impl KeyspaceReads {
     }
 }
 
+/// All that a commit has read.
+pub enum ReadParts<'a> {
+    /// One key, which is not copied unless the commit has to wait.
+    Key(KeyspaceReads<'a>),
+    /// Any number of keys and ranges.
+    Shared(Arc<[KeyspaceReads<'static>]>),
+}
+
+impl<'a> Deref for ReadParts<'a> {
+    type Target = [KeyspaceReads<'a>];
+
+    fn deref(&self) -> &[KeyspaceReads<'a>] {
+        match self {
+            ReadParts::Key(reads) => std::slice::from_ref(reads),
+            ReadParts::Shared(reads) => reads,
+        }
+    }
+}
+
 /// What a commit relies on: what was read, and when.
-#[derive(Clone)]
-pub struct Conditions {
+pub struct Conditions<'a> {
     /// Nothing that was read may have been written after this sequence number.
     pub since: SeqNo,
     /// What was read; a keyspace may come several times.
-    pub reads: Arc<[KeyspaceReads]>,
+    pub reads: ReadParts<'a>,
     /// The value that expires first of those that were read, if any of them does. It must not have
     /// expired at the commit.
     pub until: Option<ReadUntil>,
@@ -180,7 +211,16 @@ impl ChangedKey {
     }
 }
 
-impl Conditions {
+impl Conditions<'_> {
+    /// Returns a copy that borrows nothing, for a commit that has to wait.
+    pub fn owned(&self) -> Conditions<'static> {
+        let reads = match &self.reads {
+            ReadParts::Key(reads) => ReadParts::Key(reads.owned()),
+            ReadParts::Shared(reads) => ReadParts::Shared(reads.clone()),
+        };
+        Conditions { since: self.since, reads, until: self.until.clone() }
+    }
+
     /// Checks the conditions under the lock of the log: against the keys of the last commits, or,
     /// if these do not reach back far enough, in the memtables and in `group`. These are the frames
     /// before this commit in its group, which are in no memtable yet. Costs no I/O.
@@ -282,8 +322,10 @@ impl Conditions {
 
     /// Forgets all ranges, for a planted fault.
     pub fn forget_ranges(&mut self) {
-        let reads = Arc::get_mut(&mut self.reads).into_iter().flatten();
-        reads.for_each(|reads| reads.ranges.clear());
+        if let ReadParts::Shared(reads) = &mut self.reads {
+            let reads = Arc::get_mut(reads).into_iter().flatten();
+            reads.for_each(|reads| reads.ranges.clear());
+        }
     }
 
     /// Returns an error if a keyspace that was read was dropped.
@@ -359,7 +401,8 @@ mod tests {
             KeyspaceReads::new(keyspace(1, "one"), keys(&["x", "k"]), Vec::new()),
             KeyspaceReads::new(keyspace(2, "two"), keys(&[]), vec![Bounds::parse("(c-d]")]),
         ];
-        let conditions = Conditions { since: 10, reads: reads.into(), until: None };
+        let conditions =
+            Conditions { since: 10, reads: ReadParts::Shared(reads.into()), until: None };
         let mut recent = RecentKeys::starting_after(9);
         let mut written = |seqno, id, key: &str| {
             recent.note(seqno, KeyspaceId(id), key.as_bytes());

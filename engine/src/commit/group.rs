@@ -132,7 +132,7 @@ impl Committer {
     pub(super) fn wait_in_queue(
         &self,
         batch: Arc<Batch>,
-        conditions: Option<Conditions>,
+        conditions: Option<Conditions<'static>>,
         durability: Durability,
     ) -> Result<CommitOutcome> {
         let request = Arc::new(Request::new(batch, conditions, durability));
@@ -214,7 +214,7 @@ impl Committer {
     pub(super) fn lead_alone(
         &self,
         frame: CommitFrame<'_>,
-        conditions: Option<&Conditions>,
+        conditions: Option<&Conditions<'_>>,
         durability: Durability,
     ) -> Result<CommitOutcome> {
         let mut log = self.log.lock();

@@ -91,7 +91,7 @@ impl Committer {
         let key = range.lower.as_deref().unwrap_or_default();
         let record =
             RecordInput { kind: RecordKind::Ingest, ..RecordInput::put(keyspace.id, key, &value) };
-        let target = RecordTarget { keyspace, separated: false, range: None };
+        let target = RecordTarget { keyspace, separated: false, range: None, place: None };
         let frame = CommitFrame { records: &[record], targets: &[target], user_bytes: 0 };
         let start = log.writer.as_ref().map_or(0, SegmentWriter::len);
         let durability = match self.parts.runtime.env.planted.is(PlantedFault::IngestUnsynced) {

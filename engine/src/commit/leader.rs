@@ -150,7 +150,7 @@ impl Committer {
                     let is_merge = record.kind == RecordKind::Merge;
                     let payload = Payload { is_merge, deadline: record.deadline, slot };
                     let trailer = Trailer::new(seqno, payload.kind());
-                    view.active.table.insert(record.key, trailer, payload);
+                    view.active.table.insert_at(target.place, record.key, trailer, payload);
                 }
                 full |= view.active.bytes() >= target.keyspace.options().memtable_bytes;
                 seqno += 1;

@@ -32,7 +32,12 @@ impl Generation {
 
     /// Iterates over the keys that were written after `since`, oldest first.
     fn after(&self, since: SeqNo) -> impl Iterator<Item = (KeyspaceId, &[u8])> {
-        let first = self.keys.partition_point(|key| key.seqno <= since);
+        // Most commits have read what the last one has written: then nothing is searched.
+        let is_later = self.keys.last().is_some_and(|last| last.seqno > since);
+        let first = match is_later {
+            true => self.keys.partition_point(|key| key.seqno <= since),
+            false => self.keys.len(),
+        };
         (first..self.keys.len()).map(move |index| {
             let start = index.checked_sub(1).map_or(0, |before| self.keys[before].end);
             let key = &self.keys[index];

@@ -35,7 +35,7 @@ pub struct Request {
     /// What is to be committed.
     pub batch: Arc<Batch>,
     /// What the commit relies on.
-    pub conditions: Option<Conditions>,
+    pub conditions: Option<Conditions<'static>>,
     /// The level of durability that it asks for.
     pub durability: Durability,
     /// What has become of it.
@@ -58,7 +58,11 @@ pub enum RequestOutcome {
 
 impl Request {
     /// Makes a request that waits.
-    pub fn new(batch: Arc<Batch>, conditions: Option<Conditions>, durability: Durability) -> Self {
+    pub fn new(
+        batch: Arc<Batch>,
+        conditions: Option<Conditions<'static>>,
+        durability: Durability,
+    ) -> Self {
         let (outcome, changed) = (Mutex::new(RequestOutcome::Waiting), Condvar::new());
         Request { batch, conditions, durability, outcome, changed }
     }

@@ -19,7 +19,7 @@ const MAX_ATTEMPTS: usize = 64;
 pub(super) fn commit_checked(
     core: &Core,
     batch: &Arc<Batch>,
-    mut conditions: Option<Conditions>,
+    mut conditions: Option<Conditions<'static>>,
     durability: Durability,
 ) -> Result<Option<ChangedKey>> {
     let conflicts = &core.counters.conflicts;

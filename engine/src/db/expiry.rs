@@ -167,7 +167,7 @@ impl Keyspace {
             Some((ttl(payload.deadline, now), payload.deadline))
         };
         let (fill, hot) = (options.fill_cache, Some(&*self.core.hot));
-        let found = find(&view, key, point.seqno, fill, hot, see)?.flatten();
+        let found = find(&view, key, point.seqno, fill, hot, None, see)?.flatten();
         if let (Some(transaction), Some((_, Some(deadline)))) = (&options.transaction, found) {
             transaction.note_deadline(&self.state, key, deadline);
         }

@@ -8,6 +8,7 @@ use crate::db::keyspace::Keyspace;
 use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
 use crate::db::transaction::OwnRead;
+use crate::memtable::KeyPlace;
 use crate::read::cursor::OwnEntries;
 use crate::read::fetch::Want;
 use crate::read::get::{Lookup, TimedLookup, Wanted, get_timed};
@@ -265,7 +266,7 @@ impl Keyspace {
                 Err(error) => Err(error),
                 Ok(None) => {
                     let (fill, hot) = (options.fill_cache, Some(&*self.core.hot));
-                    let seen = get_timed(&view, key, point, fill, hot, Wanted::Value);
+                    let seen = get_timed(&view, key, point, fill, hot, Wanted::Value, None);
                     let seen = seen.inspect(|seen| self.note_deadline(key, seen, options));
                     match seen.map(|seen| seen.found) {
                         Err(error) => Err(error),
@@ -401,7 +402,7 @@ impl Keyspace {
         point: ReadPoint<'_>,
         options: &ReadOptions,
     ) -> Result<(Guard<Arc<View>>, Lookup)> {
-        let (view, seen) = self.look_up_timed(view, key, point, options, Wanted::Value)?;
+        let (view, seen) = self.look_up_timed(view, key, point, options, Wanted::Value, None)?;
         self.note_deadline(key, &seen, options);
         Ok((view, seen.found))
     }
@@ -414,9 +415,10 @@ impl Keyspace {
         point: ReadPoint<'_>,
         options: &ReadOptions,
         wanted: Wanted,
+        place: Option<&mut KeyPlace>,
     ) -> Result<(Guard<Arc<View>>, TimedLookup)> {
         let (fill, hot) = (options.fill_cache, Some(&*self.core.hot));
-        let seen = get_timed(&view, key, point, fill, hot, wanted)?;
+        let seen = get_timed(&view, key, point, fill, hot, wanted, place)?;
         let (Some(time), Moment::Now(_)) = (seen.expired, point.moment) else {
             return Ok((view, seen));
         };
@@ -425,7 +427,7 @@ impl Keyspace {
             return Ok((view, seen));
         }
         let point = ReadPoint { seqno: now.seqno, moment: Moment::At(time) };
-        let seen = get_timed(&newer, key, point, fill, hot, wanted)?;
+        let seen = get_timed(&newer, key, point, fill, hot, wanted, None)?;
         Ok((newer, seen))
     }
 

@@ -9,6 +9,7 @@ use crate::commit::batch::{
 };
 use crate::db::keyspace::Keyspace;
 use crate::db::options::WriteOptions;
+use crate::memtable::KeyPlace;
 use crate::segment::RecordKind;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
@@ -53,6 +54,15 @@ impl<'a> SingleWrite<'a> {
 
     /// Calls `commit` with the frame of the write.
     pub fn with_frame<R>(&self, commit: impl FnOnce(CommitFrame<'_>) -> R) -> R {
+        self.with_frame_at(None, commit)
+    }
+
+    /// Does as [`SingleWrite::with_frame`] if the key was found at `place`.
+    pub fn with_frame_at<R>(
+        &self,
+        place: Option<&KeyPlace>,
+        commit: impl FnOnce(CommitFrame<'_>) -> R,
+    ) -> R {
         let (record, separated, value_bytes) = match &self.value {
             Some((value, stored)) => {
                 let kind = if self.is_merge { RecordKind::Merge } else { RecordKind::Put };
@@ -61,7 +71,7 @@ impl<'a> SingleWrite<'a> {
             }
             None => (deletion(self.keyspace, self.key), false, 0),
         };
-        let target = RecordTarget { keyspace: self.keyspace, separated, range: None };
+        let target = RecordTarget { keyspace: self.keyspace, separated, range: None, place };
         let user_bytes = (self.key.len() + value_bytes) as u64;
         commit(CommitFrame { records: &[record], targets: &[target], user_bytes })
     }

@@ -10,7 +10,9 @@
 //! release store of its number in the lowest level, which pairs with the acquire load of a reader.
 //! So a reader that sees an entry sees all of it, and also sees all earlier insertions. A search
 //! touches one cache line per entry that it passes (`node.rs`). A large memtable has a filter, too
-//! (`filter.rs`), so that most look-ups of keys that it does not hold need no search.
+//! (`filter.rs`), so that most look-ups of keys that it does not hold need no search. Who looks a
+//! key up to write it may note where the search ended (`place.rs`), so that the insertion need not
+//! search.
 //!
 //! Invariants: I6 (an entry that was inserted is found until the memtable is dropped; its key is in
 //! the filter before that).
@@ -22,12 +24,14 @@ mod arena;
 mod filter;
 mod iter;
 mod node;
+mod place;
 mod ranges;
 
 #[cfg(test)]
 mod tests;
 
 pub use iter::MemtableIter;
+pub use place::KeyPlace;
 
 use crate::base::bounds::Bounds;
 use crate::base::checksum::key_hash;
@@ -101,6 +105,8 @@ impl InlineBytes {
 
 /// A concurrent ordered map of entries; the module documentation describes it.
 pub struct Memtable {
+    /// No other memtable of this process has the same number.
+    number: u64,
     order: KeyOrder,
     /// The keys that the filter is to have room for; `None` if the memtable never gets one.
     filter_keys: Option<usize>,
@@ -191,6 +197,7 @@ impl Memtable {
         // As many entries as fill the memtable, if keys are short and values separated.
         let keys = room_bytes as usize / (size_of::<Node>() + size_of::<PointerCell>());
         let table = Memtable {
+            number: place::next_memtable(),
             order,
             filter_keys: may_filter.then_some(keys.min(MAX_FILTER_KEYS)),
             filter: OnceLock::new(),
@@ -231,10 +238,25 @@ impl Memtable {
     /// Adds an entry. Requires: `trailer` has the kind of `payload`, and no entry has the same key
     /// and sequence number.
     pub fn insert<'a>(&self, user_key: &[u8], trailer: Trailer, payload: impl Into<Payload<'a>>) {
+        self.insert_at(None, user_key, trailer, payload);
+    }
+
+    /// Adds an entry as [`Memtable::insert`] does, without a search if `place` is where a search
+    /// for the key ended here and nothing was inserted since.
+    pub fn insert_at<'a>(
+        &self,
+        place: Option<&KeyPlace>,
+        user_key: &[u8],
+        trailer: Trailer,
+        payload: impl Into<Payload<'a>>,
+    ) {
         let payload = payload.into();
         assert_eq!(trailer.0 as u8, payload.kind() as u8, "the trailer tells the payload's kind");
         let target = SearchKey::new(user_key, trailer);
         let mut inserter = self.inserter.lock();
+        if let Some(before) = place.and_then(|place| place.before_in(self)) {
+            inserter.before = before;
+        }
         self.find_neighbours(&mut inserter, &target);
         self.count_hidden(&mut inserter, &target);
         if let Slot::Inline(value) = payload.slot {
@@ -324,12 +346,44 @@ impl Memtable {
         seqno: SeqNo,
         found: impl FnOnce(Trailer, Payload<'_>) -> R,
     ) -> Option<R> {
-        // I6: an entry that the reader knows of is in the filter, if there is one.
-        if self.filter.get().is_some_and(|filter| !filter.may_hold(key_hash(user_key))) {
+        if !self.may_hold(user_key) {
             return None;
         }
+        self.get_searching(user_key, seqno, |_, _| {}, found)
+    }
+
+    /// Does what [`Memtable::get`] does and notes where the search ended, if there was one.
+    pub fn get_noting<R>(
+        &self,
+        user_key: &[u8],
+        seqno: SeqNo,
+        place: &mut KeyPlace,
+        found: impl FnOnce(Trailer, Payload<'_>) -> R,
+    ) -> Option<R> {
+        if !self.may_hold(user_key) {
+            return None;
+        }
+        let before = place.begin(self);
+        self.get_searching(user_key, seqno, |level, at| before[level] = at, found)
+    }
+
+    /// Returns false if no entry that the reader knows of has this key.
+    #[inline]
+    fn may_hold(&self, user_key: &[u8]) -> bool {
+        // I6: an entry that the reader knows of is in the filter, if there is one.
+        self.filter.get().is_none_or(|filter| filter.may_hold(key_hash(user_key)))
+    }
+
+    #[inline]
+    fn get_searching<R>(
+        &self,
+        user_key: &[u8],
+        seqno: SeqNo,
+        descends: impl FnMut(usize, u32),
+        found: impl FnOnce(Trailer, Payload<'_>) -> R,
+    ) -> Option<R> {
         let target = SearchKey::new(user_key, Trailer::seek(seqno));
-        let number = self.search(&target, |_, _| {}).1;
+        let number = self.search(&target, descends).1;
         if number == HEAD {
             return None;
         }
@@ -400,15 +454,24 @@ impl Memtable {
     fn compare_keys(&self, node: &Node, target: &SearchKey<'_>) -> Ordering {
         match &self.order {
             KeyOrder::Bytewise => match node.compare_words(&target.words) {
-                Ordering::Equal if node.has_long_key() => self.long_key(node).cmp(target.key),
+                Ordering::Equal if node.has_long_key() => {
+                    self.with_key(node, |key| key.cmp(target.key))
+                }
                 order => order,
             },
-            KeyOrder::Custom(comparator) if node.has_long_key() => {
-                comparator.compare(self.long_key(node), target.key)
-            }
             KeyOrder::Custom(comparator) => {
-                comparator.compare(node.short_key().as_slice(), target.key)
+                self.with_key(node, |key| comparator.compare(key, target.key))
             }
+        }
+    }
+
+    /// Calls `work` with the key of a node. It is never inlined, so that the comparison of words
+    /// is, of which a search makes some dozens.
+    #[inline(never)]
+    fn with_key<R>(&self, node: &Node, work: impl FnOnce(&[u8]) -> R) -> R {
+        match node.has_long_key() {
+            true => work(self.long_key(node)),
+            false => work(node.short_key().as_slice()),
         }
     }
 
@@ -534,10 +597,7 @@ impl Memtable {
         let mut number = self.nodes.get(HEAD).next[0].load(Relaxed);
         while number != HEAD {
             let node = self.nodes.get(number);
-            match node.has_long_key() {
-                true => filter.add(key_hash(self.long_key(node))),
-                false => filter.add(key_hash(node.short_key().as_slice())),
-            }
+            self.with_key(node, |key| filter.add(key_hash(key)));
             number = node.next[0].load(Relaxed);
         }
         let bytes = filter.bytes();

@@ -352,6 +352,56 @@ fn readers_see_every_published_entry_while_others_are_inserted() {
     });
 }
 
+/// Insertions at places that searches have noted make the same list as those that search, whether
+/// the place is that of the key, of another one, of another memtable, or older than the last entry.
+#[test]
+fn i06_an_insertion_at_a_noted_place_is_one_that_searched() {
+    for (order, seed) in orders().into_iter().zip(1..) {
+        let (mut random, mut at_once) = (Lcg(seed), 0);
+        let searched = Arc::new(Memtable::new(order.clone()));
+        let placed = Arc::new(Memtable::new(order));
+        let mut stale = KeyPlace::default();
+        for seqno in 1..3_000 {
+            let key = random.key();
+            let mut place = KeyPlace::default();
+            let turn = random.below(8);
+            let (table, searched_for) = match turn {
+                0 => (&searched, key.clone()),
+                1 => (&placed, random.key()),
+                _ => (&placed, key.clone()),
+            };
+            table.get_noting(&searched_for, seqno - 1, &mut place, |_, _| ());
+            at_once += u32::from(place.before_in(&placed).is_some());
+            assert!(stale.before_in(&placed).is_none(), "something was inserted since");
+            // What a commit of several keys inserts has only the first place right.
+            let also = (turn == 2).then_some(&stale);
+            let (payload, trailer) = (Slot::Inline(&key), Trailer::new(seqno, EntryKind::Put));
+            searched.insert(&key, trailer, payload);
+            placed.insert_at(Some(also.unwrap_or(&place)), &key, trailer, payload);
+            stale = place;
+        }
+        assert!(at_once > 2_000, "only {at_once} places were those of the memtable");
+        let (mut left, mut right) = (searched.iter(), placed.iter());
+        left.seek_to_first().unwrap();
+        right.seek_to_first().unwrap();
+        while left.valid() {
+            assert_eq!((left.user_key(), left.trailer()), (right.user_key(), right.trailer()));
+            left.next().unwrap();
+            right.next().unwrap();
+        }
+        assert!(!right.valid());
+        // Every level, not only the lowest, has the same entries.
+        for level in 0..MAX_LEVELS {
+            let numbers = |table: &Memtable| {
+                let next = |at: &u32| table.next(table.nodes.get(*at), level).load(Acquire);
+                let all = std::iter::successors(Some(HEAD), |at| Some(next(at)));
+                all.skip(1).take_while(|at| *at != HEAD).collect::<Vec<u32>>()
+            };
+            assert!(numbers(&searched) == numbers(&placed), "level {level} differs");
+        }
+    }
+}
+
 #[test]
 fn a_memtable_gets_its_filter_when_it_is_worth_the_memory() {
     for (order, may_have) in orders().into_iter().zip([true, false]) {

@@ -7,6 +7,7 @@ use crate::base::expiry::{Deadline, ExpiryTime};
 use crate::base::key::{EntryKind, SeqNo, Trailer};
 use crate::base::pointer::ValuePointer;
 use crate::hot::UpdateTable;
+use crate::memtable::KeyPlace;
 use crate::version::expiry::ReadPoint;
 use crate::version::levels::LEVELS;
 use crate::version::view::View;
@@ -118,10 +119,11 @@ pub fn get(
     fill_cache: bool,
     hot: Option<&UpdateTable>,
 ) -> Result<Lookup> {
-    Ok(get_timed(view, user_key, point, fill_cache, hot, Wanted::Value)?.found)
+    Ok(get_timed(view, user_key, point, fill_cache, hot, Wanted::Value, None)?.found)
 }
 
-/// Does what [`get`] does, for what is wanted, and also returns what time has to do with it.
+/// Does what [`get`] does, for what is wanted, and also returns what time has to do with it. Notes
+/// in `place` where the key is in the active memtable, if that is searched.
 pub fn get_timed(
     view: &View,
     user_key: &[u8],
@@ -129,6 +131,7 @@ pub fn get_timed(
     fill_cache: bool,
     hot: Option<&UpdateTable>,
     wanted: Wanted,
+    place: Option<&mut KeyPlace>,
 ) -> Result<TimedLookup> {
     let see = |trailer: Trailer, payload: Payload<'_>| {
         let mut time = None;
@@ -139,7 +142,7 @@ pub fn get_timed(
         };
         TimedLookup { found, expired, deadline }
     };
-    let found = find(view, user_key, point.seqno, fill_cache, hot, see)?;
+    let found = find(view, user_key, point.seqno, fill_cache, hot, place, see)?;
     Ok(found.unwrap_or(TimedLookup { found: Lookup::Nothing, expired: None, deadline: None }))
 }
 
@@ -154,6 +157,7 @@ pub fn find<R>(
     seqno: SeqNo,
     fill_cache: bool,
     hot: Option<&UpdateTable>,
+    mut place: Option<&mut KeyPlace>,
     see: impl Fn(Trailer, Payload<'_>) -> R,
 ) -> Result<Option<R>> {
     // I6: a range tombstone stands for one of the key, so it ends the search for older entries.
@@ -161,8 +165,13 @@ pub fn find<R>(
         return find_newer(view, user_key, seqno, deleted, fill_cache, see);
     }
     for memtable in view.memtables() {
-        if let Some(found) = memtable.table.get(user_key, seqno, &see) {
-            return Ok(Some(found));
+        // The first one is the active one.
+        let found = match place.take() {
+            Some(place) => memtable.table.get_noting(user_key, seqno, place, &see),
+            None => memtable.table.get(user_key, seqno, &see),
+        };
+        if found.is_some() {
+            return Ok(found);
         }
     }
     let decoded = |trailer: Trailer, payload: &[u8]| -> Result<R> {

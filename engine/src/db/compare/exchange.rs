@@ -5,7 +5,7 @@ use super::{Exchange, Expected, Versioned};
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::commit::batch::{Batch, CommitFrame};
-use crate::commit::conditions::{Conditions, KeyspaceReads};
+use crate::commit::conditions::{Conditions, KeyspaceReads, ReadParts};
 use crate::commit::group::Durability;
 use crate::commit::read_until::ReadUntil;
 use crate::commit::request::CommitOutcome;
@@ -17,6 +17,7 @@ use crate::db::options::WriteOptions;
 use crate::db::read_options::ReadOptions;
 use crate::db::single_write::SingleWrite;
 use crate::db::snapshot::Snapshot;
+use crate::memtable::KeyPlace;
 use crate::read::get::{Lookup, TimedLookup, Wanted, get_timed};
 use crate::read::operands::ChainReader;
 use crate::version::expiry::{Moment, ReadPoint};
@@ -31,17 +32,17 @@ impl Keyspace {
     pub(super) fn commit_unless_changed(
         &self,
         key: &[u8],
-        HoldsWhile { since, until }: HoldsWhile,
+        HoldsWhile { since, until, place }: HoldsWhile,
         write: &SingleWrite<'_>,
         durability: Durability,
     ) -> Result<Option<SeqNo>> {
-        let reads = [KeyspaceReads::of_key(self.state.clone(), key)];
-        let conditions = Conditions { since, reads: reads.into(), until };
+        let reads = ReadParts::Key(KeyspaceReads::of_key(&self.state, key));
+        let conditions = Conditions { since, reads, until };
         let own = || write.to_batch().map(Arc::new);
         let commit = |frame: CommitFrame<'_>| {
             self.core.committer.commit_frame_if(frame, Some(&conditions), durability, own)
         };
-        match write.with_frame(commit)? {
+        match write.with_frame_at(Some(&place), commit)? {
             CommitOutcome::Committed(version) => Ok(Some(version)),
             CommitOutcome::Conflict(_) => {
                 self.core.counters.conflicts.add(1);
@@ -74,14 +75,16 @@ impl Keyspace {
         let visible = self.core.snapshots.visible();
         let (view, seqno) = self.peek_newest(between)?;
         let point = ReadPoint { seqno, moment: Moment::Now(&self.core.snapshots.expiry) };
-        let (view, seen) = self.look_up_timed(view, key, point, &ReadOptions::default(), wanted)?;
+        let (options, mut place) = (ReadOptions::default(), KeyPlace::default());
+        let (view, seen) =
+            self.look_up_timed(view, key, point, &options, wanted, Some(&mut place))?;
         let (found, mut until) = (seen.found, None);
         // Whatever is written to the key after what was found has a greater number than that.
         let since = found.seqno().map_or(visible, |found| found.max(visible));
         if let Some(deadline) = seen.deadline {
             ReadUntil::note(&mut until, &self.state, key, deadline);
         }
-        Ok(ReadForCommit { view, found, holds: HoldsWhile { since, until } })
+        Ok(ReadForCommit { view, found, holds: HoldsWhile { since, until, place } })
     }
 
     /// Puts a value, or deletes the key if it is `None`, if what is there is as expected.
@@ -144,6 +147,8 @@ pub(super) struct HoldsWhile {
     since: SeqNo,
     /// When the value expires, if it does.
     until: Option<ReadUntil>,
+    /// Where the key is in the active memtable, for the write.
+    place: KeyPlace,
 }
 
 /// Reads the value of what was found under a key.
@@ -211,7 +216,7 @@ pub(in crate::db) fn write_if(
     durability: Durability,
 ) -> Result<()> {
     let batch = Arc::new(batch);
-    let reads: Arc<[KeyspaceReads]> = reads_of(requirements).into();
+    let reads: Arc<[KeyspaceReads<'static>]> = reads_of(requirements).into();
     let _watch = core.committer.watch();
     core.time_write(requirements[0].keyspace.id, || {
         if !batch.is_empty() {
@@ -229,7 +234,8 @@ pub(in crate::db) fn write_if(
             if batch.is_empty() {
                 return Ok(());
             }
-            let conditions = Some(Conditions { since, reads: reads.clone(), until });
+            let conditions =
+                Some(Conditions { since, reads: ReadParts::Shared(reads.clone()), until });
             if commit_checked(core, &batch, conditions, durability)?.is_none() {
                 return Ok(());
             }
@@ -239,12 +245,12 @@ pub(in crate::db) fn write_if(
 }
 
 /// Returns what stands for the reads of these requirements, one item for each keyspace.
-fn reads_of(requirements: &[Requirement]) -> Vec<KeyspaceReads> {
-    let mut all: Vec<KeyspaceReads> = Vec::new();
+fn reads_of(requirements: &[Requirement]) -> Vec<KeyspaceReads<'static>> {
+    let mut all: Vec<KeyspaceReads<'static>> = Vec::new();
     for Requirement { keyspace, key, .. } in requirements {
         match all.iter_mut().find(|reads| reads.keyspace() == keyspace.id) {
             Some(reads) => reads.add_key(key),
-            None => all.push(KeyspaceReads::of_key(keyspace.clone(), key)),
+            None => all.push(KeyspaceReads::of_key(keyspace, key).owned()),
         }
     }
     all
@@ -269,7 +275,7 @@ fn check_requirement(
     };
     let wanted = wanted(expected);
     let TimedLookup { found, deadline, .. } =
-        get_timed(&view, key, point, true, Some(&core.hot), wanted)?;
+        get_timed(&view, key, point, true, Some(&core.hot), wanted, None)?;
     if let Some(deadline) = deadline {
         ReadUntil::note(until, keyspace, key, deadline);
     }

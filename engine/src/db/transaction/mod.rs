@@ -14,7 +14,7 @@ use crate::base::expiry::Deadline;
 use crate::base::value::Value;
 use crate::commit::batch::Batch;
 use crate::commit::conditional::CommitWatch;
-use crate::commit::conditions::Conditions;
+use crate::commit::conditions::{Conditions, ReadParts};
 use crate::db::expiry::Expiry;
 use crate::db::holders::CoreHold;
 use crate::db::key_range::KeyRange;
@@ -91,7 +91,7 @@ impl TransactionState {
     }
 
     /// Ends the transaction; returns its writes, and what it has read, unless that is nothing.
-    fn end(&self) -> Result<(Batch, Option<Conditions>)> {
+    fn end(&self) -> Result<(Batch, Option<Conditions<'static>>)> {
         let LockedWork(mut inner) = self.work()?;
         inner.ended = true;
         let mut work = std::mem::take(&mut inner.work);
@@ -101,7 +101,7 @@ impl TransactionState {
         let (since, until) = (self.snapshot.seqno(), work.until.take());
         let (batch, reads) = (std::mem::take(&mut work.batch), work.take_reads());
         debug_assert!(until.is_none() || !reads.is_empty(), "what expires was read");
-        let conditions = Conditions { since, reads: reads.into(), until };
+        let conditions = Conditions { since, reads: ReadParts::Shared(reads.into()), until };
         Ok((batch, (!conditions.reads.is_empty()).then_some(conditions)))
     }
 

@@ -347,7 +347,7 @@ impl TransactionWork {
     }
 
     /// Returns what was read.
-    pub fn take_reads(&mut self) -> Vec<KeyspaceReads> {
+    pub fn take_reads(&mut self) -> Vec<KeyspaceReads<'static>> {
         let was_read =
             |work: &KeyspaceWork| !work.read_keys.is_empty() || !work.read_ranges.is_empty();
         let of = |work: KeyspaceWork| {
