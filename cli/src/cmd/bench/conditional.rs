@@ -6,6 +6,7 @@ use super::worker::Worker;
 use super::workload::Workload;
 use cleavedb::{Error, Exchange, Expected, Keyspace, Result, WriteBatch, merge_operators};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Keys that an operation of a [`KeyGroup`] reads, and keys that it writes.
 const KEYS_OF_GROUP: usize = 4;
@@ -37,21 +38,16 @@ impl Worker<'_> {
     pub(super) fn compare_and_set(&mut self) -> Result<()> {
         let share = self.own_keys();
         let keyspace = &self.plan.keyspace;
-        // No version is zero: of these keys it is not known yet.
-        let mut versions = vec![0; (share.end - share.start) as usize];
         let mut value = Vec::new();
         while self.goes_on(self.tally.ops) {
             let number = draw(self, &share);
             let key = key(number);
-            let version = &mut versions[(number - share.start) as usize];
-            if *version == 0 {
-                *version = keyspace.get_versioned(key)?.ok_or_else(|| not_loaded(&key))?.version;
-            }
+            let version = &self.shared.versions[number as usize];
             self.plan.values.make(&key, self.random.next(), &mut value);
-            let expected = Expected::Version(*version);
+            let expected = Expected::Version(version.load(Ordering::Relaxed));
             let options = &self.plan.write_options;
             match keyspace.compare_and_set_with(key, expected, &value, options)? {
-                Exchange::Done(written) => *version = written,
+                Exchange::Done(written) => version.store(written, Ordering::Relaxed),
                 Exchange::Mismatch(_) => return Err(foreign_write(&key)),
             }
             self.tally.bytes += (key.len() + value.len()) as u64;
@@ -172,6 +168,16 @@ fn counters(plan: &BenchPlan<'_>, workload: Workload) -> Result<Keyspace> {
 
 fn counter(value: Option<&[u8]>) -> u64 {
     value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// Reads the versions of all loaded keys.
+pub(super) fn versions(plan: &BenchPlan<'_>) -> Result<Vec<AtomicU64>> {
+    let read = |number| {
+        let key = key(number);
+        let found = plan.keyspace.get_versioned(key)?.ok_or_else(|| not_loaded(&key))?;
+        Ok(AtomicU64::new(found.version))
+    };
+    (0..plan.load.num).map(read).collect()
 }
 
 /// Returns the sum of all counters.

@@ -2,7 +2,7 @@
 
 use super::BenchPlan;
 use super::collect::{BenchGc, collect};
-use super::conditional::{check_counters, sum_of_counters};
+use super::conditional::{check_counters, sum_of_counters, versions};
 use super::follow::{BenchFeed, follow};
 use super::keys::{KeyCount, count_stored};
 use super::mix::Mix;
@@ -33,6 +33,8 @@ pub(super) struct BenchShared {
     /// True if a thread has failed, or if this runs beside a workload that has ended.
     over: AtomicBool,
     progress: Mutex<Progress>,
+    /// The version of each loaded key, for the workload that sets keys by their versions.
+    pub(super) versions: Vec<AtomicU64>,
 }
 
 impl BenchShared {
@@ -46,6 +48,7 @@ impl BenchShared {
             done: AtomicU64::new(0),
             over: AtomicBool::new(false),
             progress: Mutex::new(Progress::new("operations", shown)),
+            versions: Vec::new(),
         }
     }
 
@@ -106,8 +109,11 @@ pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Re
     plan.values.make(b"", 0, &mut Vec::new());
     let mixed = Mix::of(workload).is_some();
     let keys = if mixed { count_stored(plan)? } else { load.num };
+    // Read before the clock runs: an operation is one compare-and-set of a version that is known.
+    let versions = if workload == Workload::Cas { versions(plan)? } else { Vec::new() };
     let stop_at = plan.duration.map(|duration| Instant::now() + duration);
     let shared = BenchShared::new(keys, workload.ops(load), load.num, stop_at, true);
+    let shared = BenchShared { versions, ..shared };
     let counts = matches!(workload, Workload::Increment | Workload::Merge);
     let counted = if counts { sum_of_counters(plan, workload)? } else { 0 };
     let (done, gc, feed) = run_beside_feed(plan, workload, &shared, turn)?;
