@@ -44,7 +44,8 @@ pub enum CompactionReason {
     /// A table is worth it for its content, or L0 for the space that it takes
     /// (`compaction/stale.rs`).
     StaleTables,
-    /// Tables of an idle database hide too much of what is below them (`compaction/settle.rs`).
+    /// Tables hide too much of what is below them, and the database is idle, or its space nears the
+    /// ceiling (`compaction/settle.rs`).
     Settling,
     /// Much of a table is stale, as far as the update table knows (`compaction/early.rs`).
     Early,

@@ -93,7 +93,11 @@ impl Background {
         if self.committer.stall_controller().reserve.is_low() {
             self.committer.check_disk_now();
         }
-        match self.collector.step(mode)? {
+        let step = self.collector.step(mode)?;
+        if self.collector.merging_ratio(false).is_some() {
+            self.wake();
+        }
+        match step {
             CollectorStep::Rested => {
                 if mode == Mode::Idle {
                     self.flush_tombstones();

@@ -158,11 +158,6 @@ impl Background {
             moved: report.moved,
             took,
         });
-        if levels.deepest() <= Some(pick.output_level) && pick.output_level > pick.level {
-            let entries = pick.input_entries();
-            runtime.counters.bottom_entries_merged.add(entries);
-            runtime.counters.bottom_entries_dropped.add(report.dropped.min(entries));
-        }
         if report.moved {
             runtime.counters.trivial_moves.add(1);
             return Ok(report);

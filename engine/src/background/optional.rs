@@ -62,13 +62,13 @@ impl Background {
             if let Some(pick) = stale {
                 return Some((CompactionReason::StaleTables, pick));
             }
-            // Settling can wait. What failed on this version would be picked again, and fail again.
+            // What failed on this version would be picked again, and fail again.
             let failed_on = state.failures.version(JobKind::OptionalCompaction(keyspace.id));
-            if !is_idle || failed_on == Some(version.number) {
+            if failed_on == Some(version.number) {
                 return None;
             }
             let facts = SettleFacts {
-                ratio: self.collector.settled_ratio(),
+                ratio: self.collector.merging_ratio(is_idle)?,
                 table_bytes,
                 most_bytes,
                 snapshots,

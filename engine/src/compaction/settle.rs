@@ -1,5 +1,7 @@
-//! Picks compactions that bring the tables of an idle database to the settled bound of space, for
-//! what newer entries hide in tables: overwritten inline values above all. Pure.
+//! Picks compactions that bring tables to a bound of space, for what newer entries hide in them:
+//! overwritten inline values above all. The bound is the settled one for an idle database. Where
+//! all values are in tables, nothing else frees space, so near the ceiling these compactions run
+//! beside writers, with the ceiling as the bound. Pure.
 //!
 //! An entry hides at most one other: the next older version of its key. So a table hides at most as
 //! many entries as it has, of those in older tables that overlap it. The sum over all tables, with
@@ -39,7 +41,7 @@ const LEAST_KEYSPACE_PART: u64 = 32;
 
 /// Facts that the levels do not contain.
 pub struct SettleFacts<'a> {
-    /// The settled bound of space, as a ratio.
+    /// The bound of space, as a ratio.
     pub ratio: f64,
     /// The size of a full table.
     pub table_bytes: u64,

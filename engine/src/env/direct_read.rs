@@ -1,12 +1,13 @@
 //! Reads of a file around the page cache, for one pass. Value GC does not read the same bytes
 //! again; through the cache they would evict what readers want, and be copied once more.
 //!
-//! A direct read transfers whole blocks to block-aligned memory, so it goes to an aligned buffer
-//! first. Writes through the cache are visible to it: the system writes dirty pages back before the
-//! read.
+//! A direct read transfers whole blocks to block-aligned memory. If that of the caller is not like
+//! that, it goes to an aligned buffer first. Writes through the cache are visible to it: the system
+//! writes dirty pages back before the read.
 //!
 //! Lock: `buffer`, a leaf, held during a read, as only one thread makes a pass.
 
+use super::aligned::{AlignedBuffer, are_blocks};
 use super::fs::{AccessPattern, File};
 use crate::base::size::FILE_BLOCK_BYTES;
 use std::fs;
@@ -31,14 +32,25 @@ pub(super) struct DirectRead {
 impl DirectRead {
     /// Wraps `file`; `direct` is the same file, open for reading with `O_DIRECT`.
     pub(super) fn new(file: Arc<dyn File>, direct: fs::File) -> Self {
-        DirectRead { file, direct, buffer: Mutex::new(AlignedBuffer::new(LEAST_BYTES)) }
+        DirectRead { file, direct, buffer: Mutex::default() }
     }
 
     fn read_blocks(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let skipped = (offset % BLOCK_BYTES as u64) as usize;
+        if skipped == 0 && are_blocks(buf) {
+            return self.read_aligned(buf, offset);
+        }
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
         let blocks = buffer.at_least(skipped + buf.len());
-        let (mut start, mut read) = (offset - skipped as u64, 0);
+        let read = self.read_aligned(blocks, offset - skipped as u64)?;
+        let found = read.saturating_sub(skipped).min(buf.len());
+        buf[..found].copy_from_slice(&blocks[skipped..skipped + found]);
+        Ok(found)
+    }
+
+    /// Reads whole blocks from the beginning of one, or up to the end of the file.
+    fn read_aligned(&self, blocks: &mut [u8], mut start: u64) -> io::Result<usize> {
+        let mut read = 0;
         // A read that ends within a block was the last: the next could not begin at a whole block.
         while read < blocks.len() && read % BLOCK_BYTES == 0 {
             match self.direct.read_at(&mut blocks[read..], start) {
@@ -48,9 +60,7 @@ impl DirectRead {
                 Err(error) => return Err(error),
             }
         }
-        let found = read.saturating_sub(skipped).min(buf.len());
-        buf[..found].copy_from_slice(&blocks[skipped..skipped + found]);
-        Ok(found)
+        Ok(read)
     }
 }
 
@@ -117,33 +127,6 @@ impl File for DirectRead {
     }
 }
 
-/// A buffer that begins at a block boundary in memory.
-struct AlignedBuffer {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl AlignedBuffer {
-    /// Allocates room for `len` bytes, rounded up to whole blocks.
-    fn new(len: usize) -> Self {
-        let bytes = vec![0; len.next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES];
-        let start = bytes.as_ptr().align_offset(BLOCK_BYTES);
-        assert!(start < BLOCK_BYTES, "an aligned place is in the first block");
-        AlignedBuffer { bytes, start }
-    }
-
-    /// Returns `len` bytes rounded up to whole blocks, growing the buffer if need be.
-    fn at_least(&mut self, len: usize) -> &mut [u8] {
-        let len = len.next_multiple_of(BLOCK_BYTES);
-        if self.bytes.len() < self.start + len {
-            *self = AlignedBuffer::new(len);
-        }
-        let blocks = &mut self.bytes[self.start..self.start + len];
-        debug_assert_eq!(blocks.as_ptr().align_offset(BLOCK_BYTES), 0, "blocks are aligned");
-        blocks
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::fork::Process;
@@ -161,6 +144,12 @@ mod tests {
         let bytes: Vec<u8> = (0..300_001_u32).map(|number| (number * 7 / 3) as u8).collect();
         plain.write_at(&bytes, 0).unwrap();
         let pass = fs.open_direct(&path).unwrap();
+        let mut aligned = AlignedBuffer::new(BLOCK_BYTES);
+        let blocks = aligned.at_least(128 << 10);
+        for (offset, expected) in [(0, 128 << 10), (262_144, 37_857), (303_104, 0)] {
+            assert_eq!(pass.read_at(blocks, offset as u64).unwrap(), expected, "{offset}");
+            assert_eq!(blocks[..expected], bytes[offset.min(300_001)..][..expected], "{offset}");
+        }
         let same = |offset: usize, len: usize| {
             let (mut ours, mut theirs) = (vec![1; len], vec![2; len]);
             let read = pass.read_at(&mut ours, offset as u64).unwrap();

@@ -7,6 +7,7 @@
 //! No other room names `std::fs`, `std::time::Instant`, `std::thread` or a source of randomness.
 //! All locks come from [`sync`], so that the scheduler sees every wait of a simulated thread.
 
+pub mod aligned;
 pub mod batch_read;
 pub mod begin_and_end;
 pub mod budget;

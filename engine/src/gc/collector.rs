@@ -23,11 +23,13 @@ use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::commit::group::Committer;
+use crate::env::aligned::AlignedBuffer;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::gc::bounds::SpaceBounds;
 use crate::gc::facts::{PunchCost, SegmentFault, SpaceFacts};
 use crate::gc::freed::FreeingRate;
-use crate::gc::hidden_share::{BottomMerges, HiddenShare};
+use crate::gc::hidden_sample;
+use crate::gc::hidden_share::HiddenShare;
 use crate::gc::live_estimate::{LiveEstimate, Written};
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::{GcPlan, Mode, Policy, pick};
@@ -75,6 +77,8 @@ pub struct Collector {
     /// The reasons that keep the collector from freeing segments.
     quarantine: Mutex<Quarantine>,
     paused: AtomicBool,
+    /// True while space nears the ceiling and only merging tables frees any.
+    wants_merges: AtomicBool,
 }
 
 #[derive(Default)]
@@ -101,6 +105,8 @@ struct CollectorState {
     compacted_away: u64,
     puncher: Puncher,
     tidy: Tidy,
+    /// The memory that relocations load records into, kept until there is nothing to move.
+    buffer: AlignedBuffer,
 }
 
 impl CollectorState {
@@ -122,7 +128,8 @@ impl Collector {
     /// Creates a collector without any knowledge.
     pub fn new(parts: CollectorParts) -> Self {
         let (state, quarantine) = (Mutex::default(), Mutex::default());
-        Collector { parts, state, quarantine, paused: AtomicBool::new(false) }
+        let (paused, wants_merges) = (AtomicBool::new(false), AtomicBool::new(false));
+        Collector { parts, state, quarantine, paused, wants_merges }
     }
 
     /// Returns the flag that is true while the user pauses GC; it also ends a liveness scan under
@@ -180,7 +187,11 @@ impl Collector {
             self.parts.committer.stall_controller().space.set(SpacePace::NONE);
             return punched.map(|_| CollectorStep::Rested);
         }
-        match (self.advance(&mut state, mode)?, punched) {
+        let advanced = self.advance(&mut state, mode)?;
+        if advanced == CollectorStep::Rested {
+            state.buffer = AlignedBuffer::default();
+        }
+        match (advanced, punched) {
             // Holes that can't be punched keep nothing else from being done.
             (CollectorStep::Rested, Err(error)) => Err(error),
             (CollectorStep::Rested, Ok(punched)) if tidied || punched => Ok(CollectorStep::Worked),
@@ -193,8 +204,10 @@ impl Collector {
         if let Some(counting) = state.counting.take_if(|counting| counting.is_over()) {
             self.end_liveness_scan(state, counting)?;
         }
-        let facts = self.facts(state)?;
-        state.hidden_share.learn(self.bottom_merges(), facts.tree.entries);
+        let mut facts = self.facts(state)?;
+        if self.sample_hidden(state, &facts, mode)? {
+            facts = self.facts(state)?;
+        }
         let mode = self.bounds().mode_at(mode, &facts);
         let plan = self.plan(state, &facts, mode);
         let looks = self.wants_look(state, &plan);
@@ -241,6 +254,7 @@ impl Collector {
         let mode = self.bounds().mode_at(mode, &facts);
         let plan = self.plan(&state, &facts, mode);
         Ok(state.counting.is_some()
+            || wants_sample(&state, &facts, mode)
             || self.has_work(&state, &plan)
             || self.wants_look(&state, &plan)
             || self.wants_liveness_scan(&state, &facts, &plan, mode))
@@ -294,6 +308,7 @@ impl Collector {
                 self.count_up_to(newest, &mut state, &facts)?;
             }
         }
+        state.buffer = AlignedBuffer::default();
         let holes = self.punch_all(&mut state);
         failed.map_or(Ok(()), Err).and(holes).map(|()| sum)
     }
@@ -307,9 +322,7 @@ impl Collector {
         let (context, known) = (&self.parts.runtime, &state.knowledge);
         let mut facts = survey(context, &version, known, live, no_snapshots, punch.as_ref())?;
         if facts.is_all_inline() {
-            let mut share = state.hidden_share.clone();
-            share.learn(self.bottom_merges(), facts.tree.entries);
-            facts.live_bytes = share.live(&facts.tree);
+            facts.live_bytes = state.hidden_share.live(&facts.tree);
         }
         self.mark_faults(&mut facts);
         Ok(facts)
@@ -337,9 +350,11 @@ impl Collector {
         SpaceBounds::new(&self.parts.options)
     }
 
-    /// Returns the settled bound of space, as a ratio.
-    pub fn settled_ratio(&self) -> f64 {
-        self.bounds().settled
+    /// Returns the bound of space to which tables are to be merged now, as a ratio: the settled one
+    /// while the database is idle, and the ceiling when space nears it and nothing else frees any.
+    pub fn merging_ratio(&self, is_idle: bool) -> Option<f64> {
+        let (bounds, presses) = (self.bounds(), self.wants_merges.load(Ordering::Relaxed));
+        is_idle.then_some(bounds.settled).or(presses.then_some(bounds.ceiling))
     }
 
     /// Marks the segments that can't be freed, so that the picker leaves them out. Those that a
@@ -367,13 +382,24 @@ impl Collector {
         }
     }
 
-    /// Returns what merges into the deepest levels took and dropped since the opening.
-    fn bottom_merges(&self) -> BottomMerges {
-        let counters = &self.parts.runtime.counters;
-        BottomMerges {
-            entries: counters.bottom_entries_merged.get(),
-            dropped: counters.bottom_entries_dropped.get(),
+    /// Looks how many entries hide others, if nothing else says what is live, and the tree has
+    /// changed since the last look. Returns true if it did.
+    fn sample_hidden(
+        &self,
+        state: &mut CollectorState,
+        facts: &SpaceFacts,
+        mode: Mode,
+    ) -> JobResult<bool> {
+        if !wants_sample(state, facts, mode) {
+            return Ok(false);
         }
+        let context = &self.parts.runtime;
+        let keyspaces: Vec<_> = self.views()?.iter().map(|view| view.levels.clone()).collect();
+        let sample =
+            hidden_sample::take(&keyspaces, &*context.env.random, || context.check_closing());
+        let sample = sample.inspect_err(|error| self.note_walk(error))?;
+        state.hidden_share.learn(sample, &facts.tree);
+        Ok(true)
     }
 
     /// Returns the bytes that compactions freed since the last call.
@@ -396,6 +422,7 @@ impl Collector {
             (self.parts.committer.stall_controller(), self.parts.runtime.env.clock.now());
         if matches!(mode, Mode::Off | Mode::Paused) {
             // No space would come back, so delays would be useless.
+            self.wants_merges.store(false, Ordering::Relaxed);
             state.freed.pass(now, false);
             self.parts.runtime.budget.press(Pressure::Space, false);
             return stall_controller.space.set(SpacePace::NONE);
@@ -407,6 +434,7 @@ impl Collector {
         let (bounds, live) = (self.bounds(), facts.live_bytes);
         let ceiling = bounds.ceiling(live);
         let over = allocated > ceiling.start();
+        self.wants_merges.store(over && facts.is_all_inline(), Ordering::Relaxed);
         let presses = space_presses(over, mode == Mode::Low, plan.winnable + pending);
         self.parts.runtime.budget.press(Pressure::Space, presses);
         let advised = plan.advice.map_or(0, LogTailAdvice::garbage);
@@ -438,4 +466,10 @@ impl Collector {
             freed_per_second: state.freed.per_second(),
         }));
     }
+}
+
+/// Returns true if it is time to look how many entries hide others.
+fn wants_sample(state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> bool {
+    let is_on = !matches!(mode, Mode::Off | Mode::Paused);
+    is_on && facts.is_all_inline() && state.hidden_share.is_due(&facts.tree)
 }

@@ -3,6 +3,8 @@
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::pointer::{SegmentId, ValuePointer};
+use crate::base::size::FILE_BLOCK_BYTES;
+use crate::env::aligned::AlignedBuffer;
 use crate::env::fs::{AccessPattern, File};
 use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::overwritten::Overwritten;
@@ -124,12 +126,13 @@ struct RecordToMove {
 }
 
 /// Copies the records of `sources` in the order of keys, except those that died since they were
-/// listed. Returns the number of bytes read.
+/// listed. They are loaded into `buffer`. Returns the number of bytes read.
 pub fn copy(
     context: &Runtime,
     sources: &mut [VictimReader<'_>],
     overwritten: &Overwritten,
     writer: &mut SortedWriter,
+    buffer: &mut AlignedBuffer,
 ) -> Result<u64, Failure> {
     let items = sources.iter().enumerate().flat_map(|(source, open)| {
         open.list.iter().map(move |&record| RecordToMove { source, record })
@@ -144,7 +147,7 @@ pub fn copy(
     while !rest.is_empty() {
         let (chunk, behind) = rest.split_at(chunk_len(rest));
         assert!(!chunk.is_empty(), "each chunk has a record, so that the copy ends");
-        let loaded = Loaded::read(context, sources, chunk)?;
+        let loaded = Loaded::read(context, sources, chunk, buffer)?;
         read += loaded.read;
         let mut unspent = 0;
         for (item, record) in chunk.iter().zip(loaded.records()) {
@@ -188,68 +191,134 @@ fn chunk_len(items: &[RecordToMove]) -> usize {
 }
 
 /// The records of a chunk in memory.
-struct Loaded {
-    bytes: Vec<u8>,
+struct Loaded<'b> {
+    bytes: &'b [u8],
     /// The start and length of each record of the chunk in `bytes`.
     places: Vec<(usize, usize)>,
+    /// Number of bytes read.
     read: u64,
 }
 
-impl Loaded {
-    fn records(&self) -> impl Iterator<Item = &[u8]> {
-        self.places.iter().map(|&(start, len)| &self.bytes[start..start + len])
+impl<'b> Loaded<'b> {
+    fn records(&self) -> impl Iterator<Item = &'b [u8]> {
+        let bytes = self.bytes;
+        self.places.iter().map(move |&(start, len)| &bytes[start..start + len])
     }
 
     fn read(
         context: &Runtime,
         sources: &[VictimReader<'_>],
         chunk: &[RecordToMove],
-    ) -> Result<Loaded, Failure> {
+        buffer: &'b mut AlignedBuffer,
+    ) -> Result<Loaded<'b>, Failure> {
         let mut order: Vec<usize> = (0..chunk.len()).collect();
         order.sort_unstable_by_key(|&index| (chunk[index].source, chunk[index].record.offset));
-        let total: usize = chunk.iter().map(|item| item.record.length as usize).sum();
-        let mut loaded =
-            Loaded { bytes: Vec::with_capacity(total), places: vec![(0, 0); chunk.len()], read: 0 };
-        let (mut rest, mut buffer) = (order.as_slice(), Vec::new());
+        let (mut runs, mut rest) = (Vec::new(), order.as_slice());
         while !rest.is_empty() {
             let (run, behind) = rest.split_at(run_len(chunk, rest));
             assert!(!run.is_empty(), "each read has a record, so that reading ends");
-            context.check_closing()?;
-            loaded.read_run(sources, chunk, run, &mut buffer)?;
+            runs.push(RecordRun::of(chunk, run));
             rest = behind;
         }
-        assert_eq!(loaded.bytes.len(), total, "each record of the chunk was read once");
-        Ok(loaded)
+        let kept: usize = runs.iter().map(RecordRun::kept).sum();
+        let longest = runs.iter().map(RecordRun::len).max().unwrap_or_default();
+        let bytes = buffer.at_least(kept + longest);
+        let mut places = vec![(0, 0); chunk.len()];
+        let (mut end, mut read) = (0, 0);
+        for run in &runs {
+            context.check_closing()?;
+            run.read(sources, chunk, &mut bytes[end..end + run.len()])?;
+            read += run.needed as u64;
+            run.place(chunk, &mut bytes[end..], |index, start, len| {
+                places[index] = (end + start, len);
+            });
+            end += run.kept();
+        }
+        assert!(places.iter().all(|&(_, len)| len > 0), "each record of the chunk was read");
+        Ok(Loaded { bytes, places, read })
     }
+}
 
-    /// Reads neighbouring records with one read and keeps the live bytes of it.
-    fn read_run(
-        &mut self,
-        sources: &[VictimReader<'_>],
-        chunk: &[RecordToMove],
-        run: &[usize],
-        buffer: &mut Vec<u8>,
-    ) -> Result<(), Failure> {
-        let (first, last) = (&chunk[run[0]], &chunk[run[run.len() - 1]]);
+/// Neighbouring records of one segment, which one read covers.
+struct RecordRun<'a> {
+    /// The indexes of the records, in the order of their places.
+    records: &'a [usize],
+    source: usize,
+    /// The offset in the segment where the read begins, at the beginning of a block.
+    start: u64,
+    /// Number of bytes from there to the end of the last record.
+    needed: usize,
+    /// Bytes of the records themselves.
+    live: usize,
+}
+
+impl<'a> RecordRun<'a> {
+    fn of(chunk: &[RecordToMove], records: &'a [usize]) -> RecordRun<'a> {
+        let (first, last) = (&chunk[records[0]], &chunk[records[records.len() - 1]]);
         debug_assert!(
-            run.iter().all(|&index| chunk[index].source == first.source),
+            records.iter().all(|&index| chunk[index].source == first.source),
             "one read is of one segment"
         );
-        let source = &sources[first.source];
-        let start = first.record.offset;
-        let len = (last.record.offset - start) as usize + last.record.length as usize;
-        buffer.resize(len, 0);
-        let path = source.handle.path();
-        let read = source.file.read_exact_at(buffer, start).doing("read live records", path);
-        read.map_err(|error| source.failed(error, first.record))?;
-        self.read += len as u64;
-        for &index in run {
+        let start = first.record.offset - first.record.offset % FILE_BLOCK_BYTES;
+        let needed = (last.record.offset - start) as usize + last.record.length as usize;
+        let live = records.iter().map(|&index| chunk[index].record.length as usize).sum();
+        RecordRun { records, source: first.source, start, needed, live }
+    }
+
+    /// Returns the number of bytes of the read, which are whole blocks.
+    fn len(&self) -> usize {
+        self.needed.next_multiple_of(FILE_BLOCK_BYTES as usize)
+    }
+
+    /// Returns true if the records stay where they were read. If they were pushed together each
+    /// time, all that is moved would be copied once more.
+    fn is_dense(&self) -> bool {
+        self.live >= self.needed / 2
+    }
+
+    /// Returns the number of bytes of memory that the records take for as long as the chunk is in
+    /// use.
+    fn kept(&self) -> usize {
+        let bytes = if self.is_dense() { self.needed } else { self.live };
+        bytes.next_multiple_of(FILE_BLOCK_BYTES as usize)
+    }
+
+    /// Reads the run to the beginning of `bytes`.
+    fn read(
+        &self,
+        sources: &[VictimReader<'_>],
+        chunk: &[RecordToMove],
+        bytes: &mut [u8],
+    ) -> Result<(), Failure> {
+        let source = &sources[self.source];
+        let (file, path) = (&source.file, source.handle.path());
+        let read = file.read_at(bytes, self.start).and_then(|read| match read < self.needed {
+            // The file may end within the last block, but not within a record.
+            true => file.read_exact_at(&mut bytes[read..self.needed], self.start + read as u64),
+            false => Ok(()),
+        });
+        let first = chunk[self.records[0]].record;
+        read.doing("read live records", path).map_err(|error| source.failed(error, first))
+    }
+
+    /// Calls `place` with the index, the start and the length of each record in `bytes`, to the
+    /// beginning of which the run was read.
+    fn place(
+        &self,
+        chunk: &[RecordToMove],
+        bytes: &mut [u8],
+        mut place: impl FnMut(usize, usize, usize),
+    ) {
+        let mut end = 0;
+        for &index in self.records {
             let LiveRecord { offset, length, .. } = chunk[index].record;
-            let from = (offset - start) as usize;
-            self.places[index] = (self.bytes.len(), length as usize);
-            self.bytes.extend_from_slice(&buffer[from..from + length as usize]);
+            let (mut start, len) = ((offset - self.start) as usize, length as usize);
+            if !self.is_dense() {
+                bytes.copy_within(start..start + len, end);
+                (start, end) = (end, end + len);
+            }
+            place(index, start, len);
         }
-        Ok(())
     }
 }
 

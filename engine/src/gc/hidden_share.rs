@@ -1,48 +1,41 @@
-//! Estimates how much is live where all values are in tables, without reading any. Pure.
+//! Estimates how much is live where all values are in tables, by a sample of their keys. Pure.
 //!
 //! There a liveness scan would read every value and free nothing: what is dead goes with
-//! compaction. But the bounds of space need to know how much that is. An entry above the longest
-//! sorted run of its keyspace is either of a new key, or it hides an older entry. What share of
-//! them hides one, the merges into the deepest level tell: there each entry from above either
-//! drops one, or is new.
+//! compaction. But the bounds of space need to know how much that is. An entry that is not in the
+//! oldest sorted run of its keyspace is either of a new key, or it hides an older entry. What share
+//! hides one, the filters of the older tables tell (`hidden_sample.rs`).
 
+use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels, table_bytes};
-
-/// The entries that merges into the deepest level of a keyspace took from above, and those that
-/// they dropped, at most as many. Sums since the opening.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct BottomMerges {
-    /// Entries from above.
-    pub entries: u64,
-    /// Entries dropped.
-    pub dropped: u64,
-}
+use std::sync::Arc;
 
 /// What tables and memtables hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeSpread {
     /// Bytes of all entries.
     pub bytes: u64,
-    /// Bytes of those that are not in the longest run of their keyspace.
+    /// Bytes of those that are not in the oldest run of their keyspace.
     pub above_bytes: u64,
     /// The number of entries in tables.
     pub entries: u64,
 }
 
+/// Returns the sorted runs of a keyspace, the newest first.
+pub fn runs(levels: &Levels) -> Vec<&[Arc<TableHandle>]> {
+    let deeper = (1..LEVELS).map(|level| levels.level(level));
+    levels.level0_runs().chain(deeper.filter(|run| !run.is_empty())).collect()
+}
+
 impl TreeSpread {
     /// Returns the spread of one keyspace's tables.
     pub fn of(levels: &Levels) -> Self {
-        let level0 = levels.level0_runs().map(table_bytes);
-        let deeper = (1..LEVELS).map(|level| levels.bytes(level));
-        let (mut bytes, mut longest) = (0u64, 0u64);
-        for run in level0.chain(deeper) {
-            bytes = bytes.saturating_add(run);
-            longest = longest.max(run);
-        }
-        let entries = levels.tables().map(|(_, table)| table.meta.summary.entries);
+        let runs = runs(levels);
         // I7: the numbers are from files.
+        let bytes = runs.iter().map(|run| table_bytes(run)).fold(0, u64::saturating_add);
+        let oldest = runs.last().map_or(0, |run| table_bytes(run));
+        let entries = levels.tables().map(|(_, table)| table.meta.summary.entries);
         let entries = entries.fold(0, u64::saturating_add);
-        TreeSpread { bytes, above_bytes: bytes - longest, entries }
+        TreeSpread { bytes, above_bytes: bytes.saturating_sub(oldest), entries }
     }
 
     /// Adds what another keyspace, or a memtable, holds.
@@ -53,39 +46,66 @@ impl TreeSpread {
     }
 }
 
-/// The share of the entries above the longest runs that hide an older one, as lately measured.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct HiddenShare {
-    seen: BottomMerges,
-    entries: f64,
-    dropped: f64,
+/// The entries of some blocks above the oldest runs, and those that hide older ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct HiddenSample {
+    /// The number of blocks.
+    pub blocks: u32,
+    /// The sum over the blocks of the share of their entries that hide an older one.
+    pub hiding: f64,
+    /// The sum over the blocks of the number of such entries per byte of the block's table.
+    pub density: f64,
 }
 
-/// Merges are forgotten once this part (one in this many) of the entries of all tables was merged
-/// after them.
-const WINDOW_PART: f64 = 4.0;
+impl HiddenSample {
+    /// Adds a block with `entries` entries, of which `hiding` hide older ones, from a table with
+    /// `per_byte` entries per byte.
+    pub fn add(&mut self, entries: u32, hiding: u32, per_byte: f64) {
+        let share = f64::from(hiding) / f64::from(entries.max(1));
+        self.blocks += 1;
+        self.hiding += share;
+        self.density += share * per_byte;
+    }
+}
+
+/// The last sample, and the tree that it was taken of.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HiddenShare {
+    sample: HiddenSample,
+    /// `None` before the first sample.
+    of: Option<TreeSpread>,
+}
+
+/// A new sample is due once this part (one in this many) of the tree has come or gone.
+const CHANGED_PART: u64 = 32;
 
 impl HiddenShare {
-    /// Learns from the merges up to now, in a tree of that many entries.
-    pub fn learn(&mut self, merges: BottomMerges, tree_entries: u64) {
-        let entries = merges.entries.saturating_sub(self.seen.entries) as f64;
-        let dropped = merges.dropped.saturating_sub(self.seen.dropped) as f64;
-        self.seen = merges;
-        let kept = 1.0 - (entries * WINDOW_PART / tree_entries.max(1) as f64).min(1.0);
-        self.entries = self.entries * kept + entries;
-        self.dropped = self.dropped * kept + dropped;
+    /// Takes a sample of such a tree.
+    pub fn learn(&mut self, sample: HiddenSample, tree: &TreeSpread) {
+        *self = HiddenShare { sample, of: Some(*tree) };
     }
 
-    /// Returns the share; 0 until a merge has shown one.
+    /// Returns true if the tree is another than that of the last sample.
+    pub fn is_due(&self, tree: &TreeSpread) -> bool {
+        let Some(of) = self.of else {
+            return tree.above_bytes > 0;
+        };
+        let changed = of.bytes.abs_diff(tree.bytes) + of.above_bytes.abs_diff(tree.above_bytes);
+        changed > of.bytes / CHANGED_PART
+    }
+
+    /// Returns the share of the entries above the oldest runs that hide an older one; 0 until a
+    /// sample has shown one.
     pub fn get(&self) -> f64 {
-        if self.entries > 0.0 { (self.dropped / self.entries).min(1.0) } else { 0.0 }
+        self.sample.hiding / f64::from(self.sample.blocks.max(1))
     }
 
-    /// Returns the bytes of entries that newer ones hide.
+    /// Returns the bytes of entries that newer ones hide. Those hidden are taken to be as long as
+    /// the mean: a tombstone is short, and what it hides is not.
     fn hidden(&self, spread: &TreeSpread) -> u64 {
-        // No more is hidden than there is below.
-        let below = spread.bytes.saturating_sub(spread.above_bytes);
-        ((self.get() * spread.above_bytes as f64) as u64).min(below)
+        let density = self.sample.density / f64::from(self.sample.blocks.max(1));
+        let mean = spread.bytes as f64 / spread.entries.max(1) as f64;
+        ((density * spread.above_bytes as f64 * mean) as u64).min(spread.bytes)
     }
 
     /// Returns the bytes of live entries.
@@ -98,30 +118,46 @@ impl HiddenShare {
 mod tests {
     use super::*;
 
+    /// A tree with an entry for each hundred bytes.
     fn spread(bytes: u64, above_bytes: u64) -> TreeSpread {
-        TreeSpread { bytes, above_bytes, entries: 1000 }
+        TreeSpread { bytes, above_bytes, entries: bytes / 100 }
     }
 
     #[test]
     fn new_keys_are_live_and_overwritten_ones_are_hidden() {
-        let mut share = HiddenShare::default();
-        assert_eq!(share.live(&spread(1500, 500)), 1500, "nothing is known yet");
-        share.learn(BottomMerges { entries: 100, dropped: 0 }, 1000);
-        assert_eq!(share.live(&spread(1500, 500)), 1500, "a load of new keys");
-        share.learn(BottomMerges { entries: 1100, dropped: 1000 }, 1000);
-        assert_eq!((share.get(), share.live(&spread(1500, 500))), (1.0, 1000));
-        assert_eq!(share.live(&spread(1500, 1400)), 1400, "no more is hidden than is below");
+        let (mut share, tree) = (HiddenShare::default(), spread(1500, 500));
+        assert_eq!(share.live(&tree), 1500, "nothing is known yet");
+        let mut sample = HiddenSample::default();
+        sample.add(4, 0, 0.01);
+        share.learn(sample, &tree);
+        assert_eq!(share.live(&tree), 1500, "a load of new keys");
+        sample.add(4, 4, 0.01);
+        share.learn(sample, &tree);
+        assert_eq!((share.get(), share.live(&tree)), (0.5, 1250));
+        assert_eq!(share.live(&spread(1500, 1000)), 1000, "what was measured holds for more");
     }
 
     #[test]
-    fn what_was_long_ago_is_forgotten() {
+    fn tombstones_hide_more_than_they_are_long() {
+        let mut sample = HiddenSample::default();
+        // Entries of 10 bytes, in a tree where the mean entry has 50.
+        sample.add(100, 100, 0.1);
         let mut share = HiddenShare::default();
-        share.learn(BottomMerges { entries: 1000, dropped: 1000 }, 1000);
-        share.learn(BottomMerges { entries: 1010, dropped: 1000 }, 1000);
-        assert!(share.get() > 0.9, "a few merges are no turn: {}", share.get());
-        share.learn(BottomMerges { entries: 1300, dropped: 1000 }, 1000);
-        assert_eq!(share.get(), 0.0);
-        share.learn(BottomMerges { entries: 1300, dropped: 1000 }, 1000);
-        assert_eq!(share.get(), 0.0, "no merge changes nothing");
+        let tree = TreeSpread { bytes: 1000, above_bytes: 100, entries: 20 };
+        share.learn(sample, &tree);
+        assert_eq!(share.live(&tree), 500);
+        sample.add(100, 100, 1e9);
+        share.learn(sample, &tree);
+        assert_eq!(share.live(&tree), 0, "no more is hidden than there is");
+    }
+
+    #[test]
+    fn a_sample_is_due_when_the_tree_has_changed() {
+        let mut share = HiddenShare::default();
+        assert!(!share.is_due(&spread(3200, 0)), "nothing can be hidden");
+        assert!(share.is_due(&spread(3200, 1)));
+        share.learn(HiddenSample::default(), &spread(3200, 320));
+        assert!(!share.is_due(&spread(3250, 370)), "a part in 32");
+        assert!(share.is_due(&spread(3251, 370)) && share.is_due(&spread(3100, 319)));
     }
 }

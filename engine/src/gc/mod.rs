@@ -7,8 +7,9 @@
 //!   gives the reasons.
 //! - [`log_tail`] decides when a flush has to come first, [`bounds`] when GC begins.
 //! - [`live_estimate`] says how much is live, and when to count again; `hidden_share` says it where
-//!   all values are in tables, and nothing is counted. Meanwhile writers are held up by the rule in
-//!   [`ceiling`](crate::throttle::ceiling), by how fast space comes back (`freed`).
+//!   all values are in tables, by a sample of keys (`hidden_sample`), and nothing is counted.
+//!   Meanwhile writers are held up by the rule in [`ceiling`](crate::throttle::ceiling), by how
+//!   fast space comes back (`freed`).
 //!
 //! A [`liveness_scan`] finds what is live. [`relocate`] moves it, or [`punch`] frees what lies
 //! between; [`collector`] leads from one step to the next. [`dead`] and [`tidy`] remove what
@@ -27,6 +28,7 @@ pub mod explain;
 pub mod facts;
 mod first_scan;
 mod freed;
+mod hidden_sample;
 pub mod hidden_share;
 pub mod live_estimate;
 pub mod liveness_scan;

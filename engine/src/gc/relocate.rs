@@ -19,6 +19,7 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
 use crate::costly_check;
+use crate::env::aligned::AlignedBuffer;
 use crate::gc::copying::{self, Failure, Moved, VictimReader};
 use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::overwritten::Overwritten;
@@ -81,11 +82,13 @@ impl MoveReport {
     }
 }
 
-/// Frees the victims that still exist. Records that are `overwritten` by now are not moved.
+/// Frees the victims that still exist. Records that are `overwritten` by now are not moved. What is
+/// moved is loaded into `buffer`.
 pub fn run(
     context: &Runtime,
     victims: &[VictimRecords],
     overwritten: &Overwritten,
+    buffer: &mut AlignedBuffer,
 ) -> Result<MoveReport, Failure> {
     let version = context.set.current();
     let mut job = Job::new(context, &version);
@@ -111,7 +114,7 @@ pub fn run(
         return Ok(MoveReport::default());
     }
     job.report.segments = sources.len() as u64;
-    job.copy(&mut sources, overwritten)?;
+    job.copy(&mut sources, overwritten, buffer)?;
     let moved: BTreeMap<SegmentId, Vec<Moved>> =
         sources.into_iter().map(|source| (source.handle.id(), source.moved)).collect();
     job.write_relocations(moved)?;
@@ -153,6 +156,7 @@ impl<'a> Job<'a> {
         &mut self,
         sources: &mut [VictimReader<'_>],
         overwritten: &Overwritten,
+        buffer: &mut AlignedBuffer,
     ) -> Result<(), Failure> {
         if sources.iter().all(|source| source.is_empty()) {
             return Ok(());
@@ -167,7 +171,8 @@ impl<'a> Job<'a> {
         let identity = SegmentIdentity { database, id, kind, epoch };
         let seal = RecordSeal::of(&tables.identity, id, epoch);
         let mut writer = SortedWriter::create(file.clone(), &path, identity, seal)?;
-        self.report.bytes_read = copying::copy(self.context, sources, overwritten, &mut writer)?;
+        self.report.bytes_read =
+            copying::copy(self.context, sources, overwritten, &mut writer, buffer)?;
         self.report.records = sources.iter().map(|source| source.moved.len() as u64).sum();
         if self.report.records == 0 {
             // All records died meanwhile.

@@ -131,10 +131,6 @@ pub struct Counters {
     pub compaction_bytes_read: Counter,
     /// The bytes of tables that compactions wrote.
     pub compaction_bytes_written: Counter,
-    /// The number of entries that compactions took into the deepest level of a keyspace.
-    pub bottom_entries_merged: Counter,
-    /// The number of entries that these compactions dropped, at most as many.
-    pub bottom_entries_dropped: Counter,
     /// The number of entries that flushes and compactions dropped because no reader could see them.
     pub entries_dropped: Counter,
     /// The number of those that compactions dropped because a newer one was known to be in a table

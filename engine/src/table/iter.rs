@@ -74,6 +74,20 @@ impl TableIter {
         }
     }
 
+    /// Moves to the first entry of block `number`, which must be less than [`Table::blocks`].
+    pub fn seek_to_block(&mut self, number: usize) -> Result<()> {
+        self.leave();
+        self.enter(number)?;
+        let stood = self.block.seek_to_first();
+        self.placed(stood)
+    }
+
+    /// Moves to the next entry of the block, or to no entry if this is the last.
+    pub fn next_in_block(&mut self) -> Result<()> {
+        let stepped = self.block.next();
+        self.placed(stepped)
+    }
+
     /// Adds the place of the loaded block to an error, and makes the iterator invalid on error.
     fn placed(&mut self, result: Result<()>) -> Result<()> {
         result.map_err(|error| {
@@ -160,9 +174,7 @@ impl TableIter {
         if behind >= self.table.blocks() {
             return Ok(());
         }
-        self.enter(behind)?;
-        let stood = self.block.seek_to_first();
-        self.placed(stood)
+        self.seek_to_block(behind)
     }
 
     /// Moves to the last entry of the previous block, or to no entry if there is none.
@@ -184,10 +196,7 @@ impl EntryIter for TableIter {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.leave();
-        self.enter(0)?;
-        let stood = self.block.seek_to_first();
-        self.placed(stood)
+        self.seek_to_block(0)
     }
 
     fn seek_to_last(&mut self) -> Result<()> {

@@ -21,7 +21,7 @@ use super::stats::TableStats;
 use super::tail::{StoredFilter, TableTail};
 use crate::base::checksum::key_hash;
 use crate::base::error::{Error, IoContext, Result};
-use crate::base::key::{KeyOrder, SeqNo, Trailer};
+use crate::base::key::{KeyOrder, MAX_SEQNO, SeqNo, Trailer};
 use crate::base::memory::zeroed;
 use crate::base::seal::DatabaseIdentity;
 use crate::cache::{BlockCache, BlockKey, CachedTable, MemoryCharge, OpenFiles};
@@ -133,6 +133,15 @@ impl Table {
     /// Returns false if there is certainly no entry of the key.
     pub fn may_hold(&self, user_key: &[u8]) -> bool {
         self.passes_filter(user_key).is_some()
+    }
+
+    /// Returns true if there is an entry of the key, or the filter says that there may be one. It
+    /// does not count as a check of the filter. Reads a block if there is no filter.
+    pub fn has_key(&self, user_key: &[u8]) -> Result<bool> {
+        match &self.filter {
+            Some(filter) => Ok(filter.may_contain(key_hash(user_key))),
+            None => Ok(self.find(user_key, Trailer::seek(MAX_SEQNO), false)?.is_some()),
+        }
     }
 
     /// Calls `found` with the newest entry of `user_key` at or below `seqno`, tombstones included,

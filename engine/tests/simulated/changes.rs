@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const SEEDS: u64 = 30;
+const SEEDS: u64 = 60;
 const LIVES: u64 = 4;
 const WRITERS: u64 = 2;
 const KEYS: usize = 30;

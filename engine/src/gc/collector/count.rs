@@ -301,7 +301,7 @@ impl Collector {
     }
 
     /// Records an error that keeps entries from being walked.
-    fn note_walk(&self, error: &JobError) {
+    pub(super) fn note_walk(&self, error: &JobError) {
         if let Some(error) = error.failure() {
             self.quarantine.lock().note_walk(error);
         }

@@ -95,7 +95,10 @@ impl Collector {
         let clock = &self.parts.runtime.env.clock;
         let begun = clock.now();
         let moved = match self.overwritten(state) {
-            Ok(overwritten) => relocate::run(&self.parts.runtime, &group, &overwritten),
+            Ok(overwritten) => {
+                let buffer = &mut state.buffer;
+                relocate::run(&self.parts.runtime, &group, &overwritten, buffer)
+            }
             Err(error) => Err(error.into()),
         };
         match moved {
