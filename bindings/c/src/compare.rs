@@ -1,12 +1,14 @@
 //! Values with versions, and writes that depend on what is there, see `include/cleavedb/c.h`.
 
 use crate::batch::BatchHandle;
-use crate::border::{Bytes, ErrPtr, Out, copy_bytes};
+use crate::border::{Bytes, CallbackState, ErrPtr, Out, copy_bytes};
 use crate::extra::{KeyspaceHandle, add_to};
 use crate::guard::telling;
 use crate::handle::Handle;
 use crate::options::{ReadSettings, WriteSettings, read_options, write_options};
-use engine::{Exchange, Expected, Keyspace, ReadOptions, Result, Versioned};
+use engine::{
+    Error, Exchange, Expected, Keyspace, MAX_VALUE_BYTES, ReadOptions, Result, Versioned,
+};
 use std::ffi::c_char;
 use std::ptr;
 
@@ -206,6 +208,62 @@ extern "C" fn cleavedb_compare_and_delete_version(
             None,
         )?)
     })
+}
+
+/// The function of C that makes a value of what is there, if anything is.
+type ChangeFunction =
+    extern "C-unwind" fn(CallbackState, *const c_char, usize, *mut usize) -> *mut c_char;
+
+/// Calls `change`; returns a copy of what it made, whose memory is given back.
+fn changed(
+    (change, state): (ChangeFunction, CallbackState),
+    old: Option<&[u8]>,
+) -> Result<Option<Vec<u8>>> {
+    let (bytes, old_len) = (old.map_or(ptr::null(), <[u8]>::as_ptr), old.map_or(0, <[u8]>::len));
+    let mut len = 0;
+    let new = change(state, bytes.cast(), old_len, &raw mut len);
+    if new.is_null() {
+        return Ok(None);
+    }
+    let fits = len <= MAX_VALUE_BYTES;
+    // SAFETY: `c.h` demands memory from malloc, with its length at `len`.
+    let value = fits.then(|| unsafe { std::slice::from_raw_parts(new.cast(), len) }.to_vec());
+    // SAFETY: as above, and nothing refers to it any more.
+    unsafe { libc::free(new.cast()) };
+    let too_long = || {
+        let what = format!("a value of {len} bytes is over the limit of {MAX_VALUE_BYTES}");
+        Error::invalid_argument(what)
+    };
+    value.ok_or_else(too_long).map(Some)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_update(
+    keyspace: Handle<KeyspaceHandle>,
+    options: Handle<WriteSettings>,
+    key: Bytes,
+    keylen: usize,
+    state: CallbackState,
+    change: Option<ChangeFunction>,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        let change =
+            change.ok_or_else(|| Error::invalid_argument("there is no function that changes"))?;
+        let (options, keyspace, mut failed) = (write_options(options)?, keyspace.pin()?, None);
+        let key = key.key(keylen)?;
+        keyspace.get()?.update_with(key, &options, |old| {
+            match changed((change, state), old) {
+                Ok(new) => new,
+                Err(error) => {
+                    failed = Some(error);
+                    // What is there is put once more, so that nothing changes.
+                    old.map(<[u8]>::to_vec)
+                }
+            }
+        })?;
+        failed.map_or(Ok(()), Err)
+    });
 }
 
 /// Adds a requirement to a batch. An error is kept for the write.

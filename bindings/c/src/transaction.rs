@@ -3,7 +3,7 @@
 //! The handle of a transaction outlives its commit, so that every call after it is refused and the
 //! handle is destroyed in any case, as all others are.
 
-use crate::border::{Bytes, ErrPtr, Out, half_open_range};
+use crate::border::{Bytes, CallbackState, ErrPtr, Out, half_open_range};
 use crate::compare::get_versioned;
 use crate::db::{Database, get};
 use crate::extra::KeyspaceHandle;
@@ -11,9 +11,12 @@ use crate::guard::{quiet, telling};
 use crate::handle::Handle;
 use crate::iter::{self, Iter};
 use crate::options::{ReadSettings, WriteSettings, read_options, write_options};
-use engine::{Error, Expiry, Keyspace, OfProcess, ReadOptions, Result, Savepoint, Transaction};
+use engine::{
+    Db, Error, Expiry, Keyspace, OfProcess, ReadOptions, Result, Savepoint, Transaction,
+    WriteOptions,
+};
 use std::collections::BTreeMap;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -60,6 +63,15 @@ fn ended() -> Error {
 }
 
 impl TransactionHandle {
+    fn begin(db: &Db) -> Handle<TransactionHandle> {
+        let state = HeldTransaction {
+            transaction: Some(db.begin()),
+            savepoints: BTreeMap::new(),
+            last_savepoint: 0,
+        };
+        Handle::new(TransactionHandle { state: OfProcess::new(Mutex::new(state)) })
+    }
+
     /// Merges an operand.
     pub fn merge(&self, keyspace: &Keyspace, key: &[u8], operand: &[u8]) -> Result<()> {
         self.lock()?.transaction()?.merge(keyspace, key, operand)
@@ -96,14 +108,48 @@ extern "C" fn cleavedb_transaction_begin(
     db: Handle<Database>,
     errptr: ErrPtr,
 ) -> Handle<TransactionHandle> {
-    telling(errptr, Handle::NULL, || {
-        let state = HeldTransaction {
-            transaction: Some(db.pin()?.engine()?.begin()),
-            savepoints: BTreeMap::new(),
-            last_savepoint: 0,
-        };
-        Ok(Handle::new(TransactionHandle { state: OfProcess::new(Mutex::new(state)) }))
+    telling(errptr, Handle::NULL, || Ok(TransactionHandle::begin(db.pin()?.engine()?)))
+}
+
+/// The function of C that is run in a transaction.
+type BodyFunction = extern "C-unwind" fn(CallbackState, Handle<TransactionHandle>) -> c_int;
+
+/// The handle of a transaction that is lent to a function of C. It ends with the function, even if
+/// that throws.
+struct LentTransaction(Handle<TransactionHandle>);
+
+impl Drop for LentTransaction {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Runs `body` in a transaction and commits it, again and again while it meets conflicts.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_transact(
+    db: Handle<Database>,
+    options: Handle<WriteSettings>,
+    state: CallbackState,
+    body: Option<BodyFunction>,
+    errptr: ErrPtr,
+) -> u8 {
+    telling(errptr, 0, || {
+        let body = body.ok_or_else(|| Error::invalid_argument("there is no function to be run"))?;
+        let (options, db) = (write_options(options)?, db.pin()?);
+        let db = db.engine()?;
+        db.retry_conflicts(|| {
+            let lent = LentTransaction(TransactionHandle::begin(db));
+            if body(state, lent.0) == 0 {
+                return Ok(0);
+            }
+            commit(lent.0, &options).map(|()| 1)
+        })
     })
+}
+
+fn commit(transaction: Handle<TransactionHandle>, options: &WriteOptions) -> Result<()> {
+    let taken = transaction.pin()?.lock()?.transaction.take();
+    taken.ok_or_else(ended)?.commit_with(options)
 }
 
 /// Commits the transaction, which ends by that in any case; the handle stays.
@@ -113,11 +159,7 @@ extern "C" fn cleavedb_transaction_commit(
     options: Handle<WriteSettings>,
     errptr: ErrPtr,
 ) {
-    telling(errptr, (), || {
-        let options = write_options(options)?;
-        let taken = transaction.pin()?.lock()?.transaction.take();
-        taken.ok_or_else(ended)?.commit_with(&options)
-    });
+    telling(errptr, (), || commit(transaction, &write_options(options)?));
 }
 
 /// Ends the handle; a transaction that was not committed has no effect.

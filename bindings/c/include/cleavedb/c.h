@@ -151,6 +151,16 @@ LEVELDB_EXPORT uint8_t cleavedb_compare_and_delete_version(
     cleavedb_keyspace_t*, const leveldb_writeoptions_t* options, const char* key, size_t keylen,
     uint64_t expected, uint64_t* version, char** found, size_t* foundlen, char** errptr);
 
+/* Replaces a value by what change makes of it. old is NULL, and oldlen 0, if there is none; change
+ * returns memory from malloc, with its length in *newlen, or NULL for no value. If somebody else
+ * writes the key meanwhile, change is called again with what is there then; it may run on this
+ * thread only, and calls nothing of this database. */
+LEVELDB_EXPORT void cleavedb_update(cleavedb_keyspace_t*, const leveldb_writeoptions_t* options,
+                                    const char* key, size_t keylen, void* state,
+                                    char* (*change)(void* state, const char* old, size_t oldlen,
+                                                    size_t* newlen),
+                                    char** errptr);
+
 /* Requirements of a batch. If one is not met, leveldb_write writes nothing and fails with a message
  * that begins with "Conflict: ". They see none of the batch's own operations. */
 LEVELDB_EXPORT void cleavedb_writebatch_require_absent(leveldb_writebatch_t*, cleavedb_keyspace_t*,
@@ -178,6 +188,14 @@ LEVELDB_EXPORT void cleavedb_transaction_commit(cleavedb_transaction_t*,
                                                 char** errptr);
 /* Ends the handle. A transaction that was not committed has no effect. */
 LEVELDB_EXPORT void cleavedb_transaction_destroy(cleavedb_transaction_t*);
+/* Runs body in a transaction, which ends with the call, and commits it unless body returns 0. If
+ * that meets a conflict, all is run again in another transaction, after a random wait that grows,
+ * so body does nothing that can't be done again. After many conflicts the message begins with
+ * "Conflict: ". Returns 1 if it was committed. */
+LEVELDB_EXPORT uint8_t cleavedb_transact(leveldb_t* db, const leveldb_writeoptions_t* options,
+                                         void* state,
+                                         int (*body)(void* state, cleavedb_transaction_t*),
+                                         char** errptr);
 /* The read options of these three must have no snapshot. */
 LEVELDB_EXPORT char* cleavedb_transaction_get(cleavedb_transaction_t*, cleavedb_keyspace_t*,
                                               const leveldb_readoptions_t* options, const char* key,

@@ -287,6 +287,79 @@ static void* count(void* conflicts) {
   return NULL;
 }
 
+/* Adds a letter, and deletes what has three. */
+static char* longer(void* calls, const char* old, size_t oldlen, size_t* newlen) {
+  ++*(int*)calls;
+  CHECK((old == NULL) == (oldlen == 0));
+  if (oldlen == 3) return NULL;
+  char* grown = malloc(oldlen + 1);
+  if (oldlen > 0) memcpy(grown, old, oldlen);
+  grown[oldlen] = 'x';
+  *newlen = oldlen + 1;
+  return grown;
+}
+static char* too_long(void* calls, const char* old, size_t oldlen, size_t* newlen) {
+  (void)calls, (void)old, (void)oldlen;
+  *newlen = (size_t)-1;
+  return malloc(1);
+}
+
+static void updates(void) {
+  int calls = 0;
+  const char* expected[] = {"x", "xx", "xxx", NULL, "x"};
+  for (int n = 0; n < 5; n++) {
+    cleavedb_update(words, writing, "grows", 5, &calls, longer, &err);
+    CHECK_OK(err);
+    version_of("grows", expected[n]);
+  }
+  CHECK(calls == 5);
+  cleavedb_update(words, writing, "grows", 5, &calls, too_long, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_update(words, writing, "grows", 5, &calls, NULL, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  version_of("grows", "x");
+}
+
+/* Increments a counter; the first run of each is disturbed by somebody else's write. */
+struct run { int runs, commits; cleavedb_transaction_t* last; };
+static int counted(void* state, cleavedb_transaction_t* t) {
+  struct run* run = state;
+  size_t len;
+  char* value = cleavedb_transaction_get(t, words, reading, "total", 5, &len, &err);
+  CHECK_OK(err);
+  char next[20];
+  int size = snprintf(next, sizeof next, "%d", value ? atoi(value) + 1 : 1);
+  leveldb_free(value);
+  cleavedb_transaction_put(t, words, "total", 5, next, (size_t)size + 1, &err);
+  CHECK_OK(err);
+  if (run->runs++ == 0) {
+    cleavedb_put(words, writing, "total", 5, "100", 4, &err);
+    CHECK_OK(err);
+  }
+  run->last = t;
+  return run->commits;
+}
+
+static void transacts(void) {
+  struct run run = {0, 1, NULL};
+  CHECK(cleavedb_transact(db, writing, &run, counted, &err) == 1);
+  CHECK_OK(err);
+  CHECK(run.runs == 2);
+  /* The transaction has ended. */
+  cleavedb_transaction_commit(run.last, writing, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  run.commits = 0;
+  CHECK(cleavedb_transact(db, writing, &run, counted, &err) == 0);
+  CHECK_OK(err);
+  size_t len;
+  char* value = cleavedb_get(words, reading, "total", 5, &len, &err);
+  CHECK_OK(err);
+  CHECK(atoi(value) == 101);
+  leveldb_free(value);
+  CHECK(cleavedb_transact(db, writing, &run, NULL, &err) == 0);
+  CHECK_ERROR(err, "Invalid argument: ");
+}
+
 static void threads_count(void) {
   pthread_t threads[THREADS];
   int conflicts[THREADS] = {0};
@@ -313,6 +386,8 @@ int main(int argc, char** argv) {
   conditional_writes();
   requirements();
   one_transaction();
+  updates();
+  transacts();
   threads_count();
 
   /* The database may be closed before its transactions, which then refuse to work. */

@@ -93,14 +93,34 @@ impl Db {
         mut body: impl FnMut(&Transaction) -> Result<T>,
     ) -> Result<T> {
         options.check_no_expiry()?;
-        let mut wait = FIRST_WAIT;
-        for run in 1.. {
+        self.retry_conflicts(|| {
             let transaction = self.begin();
-            let done = body(&transaction);
-            let done = done.and_then(|made| transaction.commit_with(options).map(|()| made));
-            match done {
+            let made = body(&transaction)?;
+            transaction.commit_with(options)?;
+            Ok(made)
+        })
+    }
+
+    /// Calls `run` again and again while it fails with a conflict, as [`Db::transact`] does: after
+    /// random waits that grow, and a bounded number of times. It is for what begins and commits
+    /// transactions itself, as those of another language do.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("retry-conflicts"))?;
+    /// # let words = db.default_keyspace();
+    /// db.retry_conflicts(|| {
+    ///     let transaction = db.begin();
+    ///     transaction.put(&words, "one", "eins")?;
+    ///     transaction.commit()
+    /// })?;
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn retry_conflicts<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut wait = FIRST_WAIT;
+        for number in 1.. {
+            match run() {
                 Err(error) if error.kind() == ErrorKind::Conflict => {
-                    if run == MAX_RUNS {
+                    if number == MAX_RUNS {
                         return Err(error.advise(GIVES_UP));
                     }
                 }
