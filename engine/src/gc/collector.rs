@@ -44,7 +44,7 @@ use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
 use count::BackgroundLivenessScan;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The result of a step.
@@ -75,6 +75,8 @@ pub struct Collector {
     /// The reasons that keep the collector from freeing segments.
     quarantine: Mutex<Quarantine>,
     paused: AtomicBool,
+    /// The bytes by which space may grow before GC becomes urgent; 0 while that is unknown.
+    room: AtomicU64,
 }
 
 #[derive(Default)]
@@ -122,7 +124,19 @@ impl Collector {
     /// Creates a collector without any knowledge.
     pub fn new(parts: CollectorParts) -> Self {
         let (state, quarantine) = (Mutex::default(), Mutex::default());
-        Collector { parts, state, quarantine, paused: AtomicBool::new(false) }
+        let (paused, room) = (AtomicBool::new(false), AtomicU64::new(0));
+        Collector { parts, state, quarantine, paused, room }
+    }
+
+    /// Returns the bytes by which space may grow before GC becomes urgent, as of the last step; 0
+    /// while that is unknown.
+    pub fn room(&self) -> u64 {
+        self.room.load(Ordering::Relaxed)
+    }
+
+    /// Forgets how much room there is until the next step, because a job has taken some.
+    pub fn forget_room(&self) {
+        self.room.store(0, Ordering::Relaxed);
     }
 
     /// Returns the flag that is true while the user pauses GC; it also ends a liveness scan under
@@ -176,6 +190,7 @@ impl Collector {
         };
         self.parts.runtime.check_closing()?;
         if self.is_blind() {
+            self.forget_room();
             state.give_up_liveness_scan();
             self.parts.committer.stall_controller().space.set(SpacePace::NONE);
             return punched.map(|_| CollectorStep::Rested);
@@ -196,6 +211,7 @@ impl Collector {
         let facts = self.facts(state)?;
         state.hidden_share.learn(self.bottom_merges(), facts.tree.entries);
         let mode = self.bounds().mode_at(mode, &facts);
+        self.note_room(state, &facts);
         let plan = self.plan(state, &facts, mode);
         let looks = self.wants_look(state, &plan);
         let may_count = !looks && state.counting.is_none();
@@ -295,6 +311,7 @@ impl Collector {
             }
         }
         let holes = self.punch_all(&mut state);
+        self.note_room(&state, &self.facts(&state)?);
         failed.map_or(Ok(()), Err).and(holes).map(|()| sum)
     }
 
