@@ -257,6 +257,7 @@ pub use db::options::{Options, WriteOptions};
 pub use db::range::{Keys, Range};
 pub use db::read_options::ReadOptions;
 pub use db::report::{KeyspaceStats, LevelStats, SegmentStats, StallStats, Stats};
+pub use db::scan_costs::ScanCost;
 pub use db::snapshot::Snapshot;
 pub use db::tables::TableInfo;
 pub use db::transaction::{Savepoint, Transaction};

@@ -203,6 +203,14 @@ extern "C" fn cleavedb_options_set_early_compaction(
     });
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_scan_order(options: Handle<DbOptions>, v: u8) {
+    set(options, |settings| {
+        settings.options.scan_order = v != 0;
+        Ok(())
+    });
+}
+
 fn change(options: Handle<ReadSettings>, change: impl FnOnce(&mut IteratorSettings) -> Result<()>) {
     quiet((), || {
         let options = options.pin()?;

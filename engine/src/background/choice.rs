@@ -51,6 +51,9 @@ pub enum CompactionReason {
     Early,
     /// A session that closes merges what it deleted (`compaction/deletions.rs`).
     Deletions,
+    /// Scans have paid for putting values in order, or for bringing down what keeps them from it
+    /// (`compaction/scan_order.rs`).
+    ScanOrder,
     /// A program asked for it.
     Manual,
     /// A program asked for it, and for values in key order (`compaction/reorganize.rs`).
@@ -73,7 +76,8 @@ impl ChosenCompaction {
         let kind = match self.reason {
             CompactionReason::StaleTables
             | CompactionReason::Settling
-            | CompactionReason::Early => JobKind::OptionalCompaction,
+            | CompactionReason::Early
+            | CompactionReason::ScanOrder => JobKind::OptionalCompaction,
             CompactionReason::FullLevel
             | CompactionReason::Deletions
             | CompactionReason::Manual
@@ -99,6 +103,7 @@ impl BackgroundState {
             let cursors = self.compaction_cursors.entry(keyspace.id).or_default();
             cursors[pick.level] = Some(bounds(last).1.to_vec());
         }
+        self.ordering |= *reason == CompactionReason::ScanOrder;
         Some(Claimed { chosen, claim })
     }
 }
@@ -207,6 +212,13 @@ impl Background {
             }
             BackgroundWork::Compact(Claimed { chosen, claim }) => {
                 state.busy.release(*claim, &chosen.pick);
+                if chosen.reason == CompactionReason::ScanOrder {
+                    assert!(state.ordering, "one job for the order of values ends once");
+                    state.ordering = false;
+                    state.ordered_at = Some(self.runtime.env.clock.now());
+                    // The next one waits until value GC has counted what this one wrote.
+                    self.collector.forget_room();
+                }
             }
             BackgroundWork::Pin(_) => {
                 assert!(state.pinning, "a table is no longer being pinned twice");

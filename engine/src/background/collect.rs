@@ -14,6 +14,8 @@ use crate::throttle::spare::SpareTime;
 use crate::version::files::TableHandle;
 use crate::version::health::JobKind;
 use crate::version::job::{JobError, JobResult};
+use crate::version::view::KeyspaceState;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -102,6 +104,7 @@ impl Background {
                 if mode == Mode::Idle {
                     self.flush_tombstones();
                 }
+                self.flush_scanned();
                 Ok(false)
             }
             CollectorStep::Worked => Ok(true),
@@ -176,8 +179,14 @@ impl Background {
         if self.committer.stall_controller().reserve.is_low() {
             return Mode::Low;
         }
+        if self.is_put_in_order(now) {
+            return Mode::Busy;
+        }
         if now.saturating_sub(foreground.since) >= IDLE_AFTER {
             return Mode::Idle;
+        }
+        if self.wants_room.load(Ordering::Relaxed) {
+            return Mode::Spare;
         }
         let idle = self.runtime.env.threads.idle_processor_time();
         foreground.spare =
@@ -186,6 +195,13 @@ impl Background {
             Some(spare) if spare.is_left() => Mode::Spare,
             _ => Mode::Busy,
         }
+    }
+
+    /// Returns true while values are put in order, piece by piece. Segments then die by themselves:
+    /// to settle meanwhile would move what is about to be moved anyway.
+    fn is_put_in_order(&self, now: Duration) -> bool {
+        let state = self.state.lock();
+        state.ordering || state.ordered_at.is_some_and(|at| now.saturating_sub(at) < IDLE_AFTER)
     }
 
     /// Moves the head of the log on, so that segments before it can be freed. Does nothing while a
@@ -244,11 +260,16 @@ impl Background {
             let below = below.fold(0, u64::saturating_add);
             stale::wants_flush(active.entries(), active.tombstones(), below)
         });
+        self.seal(&keyspaces);
+    }
+
+    /// Seals the memtables of these keyspaces, so that they are flushed.
+    pub(super) fn seal(&self, keyspaces: &[Arc<KeyspaceState>]) {
         if keyspaces.is_empty() {
             return;
         }
         let log = self.committer.hold();
-        for keyspace in &keyspaces {
+        for keyspace in keyspaces {
             keyspace.rotate_memtable();
         }
         drop(log);

@@ -7,7 +7,7 @@ use crate::base::pointer::KeyspaceId;
 use crate::base::size::sized;
 use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::scores;
-use crate::compaction::{convert, deletions, flush, job, reorganize, stale};
+use crate::compaction::{convert, deletions, flush, job, reorganize, scan_order, stale};
 use crate::events::Event;
 use crate::throttle::reads::{Pressure, level0_presses};
 use crate::version::health::JobKind;
@@ -69,6 +69,7 @@ impl Background {
         let mut state = self.state.lock();
         state.compaction_cursors.remove(&keyspace);
         self.runtime.set.tables().tree.forget(keyspace);
+        self.demands.iter().for_each(|demands| demands.forget(keyspace));
         let jobs = [
             JobKind::Flush(keyspace),
             JobKind::Compaction(keyspace),
@@ -146,6 +147,7 @@ impl Background {
                 let most_bytes = self.committer.log().segment_bytes();
                 convert::run(runtime, keyspace, levels, pick, seen, most_bytes)?
             }
+            CompactionReason::ScanOrder => self.put_in_order(runtime, chosen, seen)?,
             _ => job::run(runtime, keyspace, levels, pick, seen)?,
         };
         let took = runtime.env.clock.since(begun);
@@ -183,10 +185,16 @@ impl Background {
         let values = match reason {
             CompactionReason::Reorganization => pick.value_bytes(),
             CompactionReason::Conversion => moves.min(self.committer.log().segment_bytes()),
+            CompactionReason::ScanOrder if pick.level > 0 => {
+                pick.value_bytes().min(scan_order::MAX_PIECE_BYTES)
+            }
             _ => 0,
         };
-        let is_rewritten =
-            matches!(reason, CompactionReason::Reorganization | CompactionReason::Conversion);
+        let is_rewritten = match reason {
+            CompactionReason::Reorganization | CompactionReason::Conversion => true,
+            CompactionReason::ScanOrder => pick.level > 0,
+            _ => false,
+        };
         if !is_rewritten && stale::unread(levels, pick, seen).is_some() {
             // What goes without being read needs no room.
             return Ok(());

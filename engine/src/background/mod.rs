@@ -21,6 +21,7 @@ mod log_sync;
 mod optional;
 mod pinning;
 mod running;
+mod scan_order;
 mod wait;
 
 use crate::base::error::Error;
@@ -33,6 +34,7 @@ use crate::env::threads::Join;
 use crate::events::Event;
 use crate::gc::collector::Collector;
 use crate::hot::StaleTrigger;
+use crate::read::demand::ScanDemands;
 use crate::version::runtime::Runtime;
 pub use choice::CompactionReason;
 use failures::Failures;
@@ -40,6 +42,7 @@ pub use foreground::SpanClaim;
 use running::RunningJobs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Idle threads look for work at least this often, in case a wake-up is missed.
@@ -57,6 +60,10 @@ struct BackgroundState {
     closing: bool,
     /// True while a table is loaded into memory.
     pinning: bool,
+    /// True while a job runs that scans have paid for; there is one at a time.
+    ordering: bool,
+    /// When the last such job ended.
+    ordered_at: Option<Duration>,
     /// True if space is low.
     is_low: bool,
     /// The newest commit if nothing was written after it for a while, and space is not low. The
@@ -85,6 +92,10 @@ pub struct Background {
     committer: Arc<Committer>,
     collector: Collector,
     settings: BackgroundSettings,
+    /// What scans have paid for the disorder of values; `None` if nothing is done about it.
+    demands: Option<Arc<ScanDemands>>,
+    /// True while values that are worth it wait for room to be put in order.
+    wants_room: AtomicBool,
     state: Mutex<BackgroundState>,
     changed: Condvar,
     threads: Mutex<Vec<Box<dyn Join>>>,
@@ -112,10 +123,17 @@ impl Background {
             committer,
             collector,
             settings,
+            demands: None,
+            wants_room: AtomicBool::new(false),
             state: Mutex::new(BackgroundState::default()),
             changed: Condvar::new(),
             threads: Mutex::new(Vec::new()),
         }
+    }
+
+    /// Puts values in order where scans have paid for it, if there are `demands`.
+    pub fn ordering(self, demands: Option<Arc<ScanDemands>>) -> Self {
+        Background { demands, ..self }
     }
 
     /// Starts the threads.

@@ -1,5 +1,5 @@
-//! Chooses compactions that no level makes due: those that free space, and those that make dead
-//! values known early. They run while no level is full.
+//! Chooses compactions that no level makes due: those that free space, those that make dead values
+//! known early, and those that put values in order for scans. They run while no level is full.
 
 use super::choice::{ChosenCompaction, CompactionReason};
 use super::{Background, BackgroundState};
@@ -23,7 +23,8 @@ impl Background {
         let most_bytes = LazyCell::new(|| self.committer.room_for_job());
         let most_bytes = || *most_bytes;
         let stale = self.find_stale(resting, state, &most_bytes);
-        stale.or_else(|| self.find_early(resting, state, &most_bytes))
+        let early = || self.find_early(resting, state, &most_bytes);
+        stale.or_else(early).or_else(|| self.find_disorder(resting, state, &most_bytes))
     }
 
     /// Finds a compaction for the stale or hidden entries that tables hold. `most_bytes` returns

@@ -291,7 +291,8 @@ pub fn run(
 ) -> JobResult<CompactionReport> {
     let homes = ValueHomes::of(runtime, keyspace);
     let converting = Converting::new(homes, keyspace.order.clone(), most_bytes);
-    reorganize::rewrite(runtime, keyspace, levels, pick, seen, Some(converting))
+    let part = reorganize::MovedPart::Misplaced(converting);
+    reorganize::rewrite(runtime, keyspace, levels, pick, seen, part)
 }
 
 #[cfg(test)]

@@ -49,6 +49,11 @@ pub struct CompactionReport {
     pub filter: FilterReport,
     /// The values that a conversion moved.
     pub moved_values: MovedValues,
+    /// The tables that were written.
+    pub outputs: Vec<Arc<TableMeta>>,
+    /// The last user key whose values were put in order, if the job ended before its last table
+    /// did.
+    pub ordered_until: Option<Vec<u8>>,
 }
 
 /// The number of entries between two checks whether the database is closing.
@@ -274,6 +279,7 @@ impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
             dropped: self.retain.dropped() + self.redirect.dropped(),
             superseded: self.retain.superseded(),
             filter: self.filter,
+            outputs: tables,
             ..CompactionReport::default()
         })
     }

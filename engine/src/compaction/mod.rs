@@ -20,6 +20,7 @@ pub mod picker;
 pub mod redirect;
 pub mod reorganize;
 pub mod retain;
+pub mod scan_order;
 pub mod segment_output;
 pub mod separate;
 pub mod settle;

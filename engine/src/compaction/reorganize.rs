@@ -6,6 +6,7 @@
 //! that point into it (I3); a crash before the edit leaves orphans.
 
 use crate::base::entry::{Payload, Slot};
+use crate::base::error::ErrorKind;
 use crate::base::key::Trailer;
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::compaction::convert::{Converting, HomeDecision};
@@ -15,6 +16,7 @@ use crate::compaction::output::TableOutput;
 use crate::compaction::picker::{Pick, value_bytes};
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
+use crate::compaction::scan_order::OrderingPiece;
 use crate::compaction::segment_output::{NewSegments, SegmentOutput};
 use crate::compaction::separate::Separator;
 use crate::read::fetch::{Fetcher, Want};
@@ -68,17 +70,27 @@ pub fn run(
     pick: &Pick,
     seen: SeenSeqnos,
 ) -> JobResult<CompactionReport> {
-    rewrite(runtime, keyspace, levels, pick, seen, None)
+    rewrite(runtime, keyspace, levels, pick, seen, MovedPart::All)
 }
 
-/// Runs `pick`, and fetches values: all of them, or those that `converting` asks for.
+/// The values that a rewrite moves.
+pub enum MovedPart {
+    /// All.
+    All,
+    /// Those that a conversion asks for.
+    Misplaced(Converting),
+    /// Those that are strewn.
+    Strewn(OrderingPiece),
+}
+
+/// Runs `pick`, and moves a part of the values.
 pub fn rewrite(
     runtime: &Runtime,
     keyspace: &Arc<KeyspaceState>,
     levels: &Levels,
     pick: &Pick,
     seen: SeenSeqnos,
-    converting: Option<Converting>,
+    part: MovedPart,
 ) -> JobResult<CompactionReport> {
     let view = keyspace.view();
     let mut rewrite = job::prepare(runtime, keyspace, levels, pick, seen, &view.version)?;
@@ -90,14 +102,19 @@ pub fn rewrite(
     let version = view.version.clone();
     let moves = Box::new(move |id| version.segments.contains_key(&id));
     let mut values = InOrder::new(runtime, view, moves, u64::MAX, priority).merger(merger);
-    values.converting = converting;
+    match part {
+        MovedPart::All => {}
+        MovedPart::Misplaced(converting) => values.converting = Some(converting),
+        MovedPart::Strewn(piece) => values.piece = Some(piece),
+    }
     let Rewrite { input, retain, redirect, output, .. } = &mut rewrite;
     values.copy(input, retain, redirect, output)?;
     // Its segments are named as soon as the edit is durable, so they are kept before anything else.
     let segments = values.segments();
     let moved = values.converting.take().map(|converting| converting.moved).unwrap_or_default();
+    let ordered_until = values.piece.take().and_then(|piece| piece.until);
     let report = rewrite.install(segments, || values.keep())?;
-    Ok(CompactionReport { moved_values: moved, ..report })
+    Ok(CompactionReport { moved_values: moved, ordered_until, ..report })
 }
 
 /// An entry that waits for its value to be written.
@@ -133,6 +150,8 @@ pub struct InOrder<'a> {
     separator: Option<Separator>,
     /// Decides instead which values go where, if it is a conversion.
     converting: Option<Converting>,
+    /// Decides which values are strewn, if only these move.
+    piece: Option<OrderingPiece>,
     fetcher: Fetcher,
     window: Vec<PendingEntry>,
     wants: Vec<Want>,
@@ -166,6 +185,7 @@ impl<'a> InOrder<'a> {
             moves,
             separator,
             converting: None,
+            piece: None,
             fetcher,
             window,
             wants,
@@ -224,9 +244,17 @@ impl<'a> InOrder<'a> {
             self.write_window(output)?;
             output.end_table()?;
         }
+        if self.piece.as_mut().is_some_and(|piece| piece.ends_before(key)) {
+            self.write_window(output)?;
+            output.end_table()?;
+        }
         let slot = Slot::decode(trailer.kind()?, payload)?;
+        let mut is_wanted = |pointer: ValuePointer| {
+            let piece = self.piece.as_mut();
+            (self.moves)(pointer.segment) && piece.is_none_or(|piece| piece.takes(pointer))
+        };
         let pointer = match slot {
-            Slot::Pointer(pointer) if (self.moves)(pointer.segment) => Some(pointer),
+            Slot::Pointer(pointer) if is_wanted(pointer) => Some(pointer),
             _ => None,
         };
         let mut want = |pointer: ValuePointer| {
@@ -268,6 +296,7 @@ impl<'a> InOrder<'a> {
         let values = self.window.iter().filter(is_read).count();
         debug_assert_eq!(values, self.wants.len(), "each value belongs to an entry");
         let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
+        let stays_damaged = self.piece.is_some();
         let (segments, mut converting) = (&mut self.segments, self.converting.as_mut());
         converting.iter_mut().for_each(|converting| converting.begin_reading());
         for mut entry in std::mem::take(&mut self.window) {
@@ -275,10 +304,18 @@ impl<'a> InOrder<'a> {
             let inline;
             let slot = match (entry.value, &mut converting) {
                 (PendingValue::Copied(index), _) => {
-                    let place = fetching.record(index, |record, seal, offset| {
+                    let copied = fetching.record(index, |record, seal, offset| {
                         Ok(segments.copy(record, seal, offset))
-                    })??;
-                    Some(Slot::Pointer(place))
+                    });
+                    match copied {
+                        Ok(place) => Some(Slot::Pointer(place?)),
+                        // I3: as in any compaction that nobody asked for, the pointer of a damaged
+                        // value stays, and reads of it say that it is damaged.
+                        Err(error) if stays_damaged && error.kind() == ErrorKind::Corruption => {
+                            None
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
                 }
                 (PendingValue::Separated, converting) => {
                     let own = converting.as_ref().map(|converting| converting.separator());

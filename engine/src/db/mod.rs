@@ -35,6 +35,7 @@ pub mod read_options;
 pub mod reads;
 pub mod repair;
 pub mod report;
+pub mod scan_costs;
 mod scans;
 mod single_write;
 pub mod snapshot;

@@ -20,6 +20,7 @@ use crate::env::sync::Mutex;
 use crate::events::{Event, Events};
 use crate::gc::collector::{Collector, CollectorParts};
 use crate::hot::UpdateTable;
+use crate::read::demand::ScanDemands;
 use crate::read::fetch::Fetcher;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::create;
@@ -229,9 +230,14 @@ impl Opening {
             early_compaction: self.options.early_compaction,
         };
         let settled_seqno = settled_seqno(&recovered, self.options.read_only);
-        let background = Background::new(runtime.clone(), committer.clone(), collector, settings);
+        // Where nobody compacts, nothing is done about the order of values.
+        let orders = self.options.scan_order && !self.options.read_only;
+        let demands = orders.then(|| Arc::new(ScanDemands::new(self.env.clock.clone())));
+        let fetcher = Fetcher::new(self.env.reader.clone(), runtime.counters.clone());
+        let background = Background::new(runtime.clone(), committer.clone(), collector, settings)
+            .ordering(demands.clone());
         Core {
-            fetcher: Fetcher::new(self.env.reader.clone(), runtime.counters.clone()),
+            fetcher: fetcher.noting(demands),
             runtime,
             dir: self.dir,
             options: self.options,

@@ -130,6 +130,15 @@ pub struct Options {
     /// From when on a table is compacted early because newer tables supersede much of it, as far as
     /// the update table knows. Default: half of its entries. Has no effect without an update table.
     pub early_compaction: StaleTrigger,
+    /// Whether separated values that scans find strewn over the log and many segments are put into
+    /// key order in the background. It is done range by range of keys, at the lowest priority, once
+    /// scans have lost as much time to reads that ordered values would have saved as the rewriting
+    /// takes; so where nothing is scanned, nothing is done. Costs reading and writing such values
+    /// once more, and the space of both copies until value GC has freed the old ones, within the
+    /// ceiling that [`GcOptions`] set. Default true. See [`Keyspace::reorganize`] to do it at once.
+    ///
+    /// [`Keyspace::reorganize`]: crate::Keyspace::reorganize
+    pub scan_order: bool,
     /// The space that may be used, and what value GC may spend to keep to it.
     pub gc: GcOptions,
     /// The settings of keyspaces created without settings of their own.
@@ -166,6 +175,7 @@ impl Default for Options {
             follow_every: None,
             update_table_bytes: 0,
             early_compaction: StaleTrigger::Share(0.5),
+            scan_order: true,
             gc: GcOptions::default(),
             keyspace: KeyspaceOptions::default(),
         }
@@ -266,7 +276,8 @@ impl Options {
              level0_slowdown = {}\nlevel0_stop = {}\n\
              background_bytes_per_second = {}\nread_threads = {}\n\
              control_socket = {}\n\
-             update_table_bytes = {}\nearly_compaction = {}\n{}\n# of new keyspaces\n{}",
+             update_table_bytes = {}\nearly_compaction = {}\n\
+             scan_order = {}\n{}\n# of new keyspaces\n{}",
             self.durability,
             self.cache_bytes,
             self.index_and_filter_capacity(),
@@ -285,6 +296,7 @@ impl Options {
             self.control_socket,
             self.update_table_bytes,
             self.early_compaction,
+            self.scan_order,
             self.gc.to_text(),
             self.keyspace.to_text()
         )

@@ -73,6 +73,11 @@ pub enum Event {
         moved: bool,
         took: Duration,
     },
+    /// Values of a range of keys were put into key order, because scans had found them strewn
+    /// ([`Options::scan_order`](crate::Options::scan_order)). The compaction that did it is told
+    /// of, too, next.
+    #[non_exhaustive]
+    ValuesOrdered { keyspace: String, bytes_written: u64, took: Duration },
     /// The opening loads the tree into memory ([`Options::pin_tree`](crate::Options::pin_tree)).
     /// It is through with `done_bytes` of the `all_bytes` of all tables, of which those that fit
     /// take `pinned_bytes` in memory. Emitted after about each sixteenth.

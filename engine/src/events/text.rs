@@ -25,6 +25,7 @@ impl Event {
             Event::FlushEnded { .. } => "flush_ended",
             Event::CompactionBegun { .. } => "compaction_begun",
             Event::CompactionEnded { .. } => "compaction_ended",
+            Event::ValuesOrdered { .. } => "values_ordered",
             Event::TreeLoading { .. } => "tree_loading",
             Event::TreeLoaded { .. } => "tree_loaded",
             Event::TableNotPinned { .. } => "table_not_pinned",
@@ -97,6 +98,12 @@ fn fmt_work(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f,
             "compaction of {keyspace} L{level}: {} read, {} written in {}",
             sized(*bytes_read),
+            sized(*bytes_written),
+            Took(*took)
+        ),
+        Event::ValuesOrdered { keyspace, bytes_written, took } => write!(
+            f,
+            "values of {keyspace} put in order: {} in {}",
             sized(*bytes_written),
             Took(*took)
         ),

@@ -71,6 +71,9 @@ fn emit_work(event: &Event) {
                 "compaction ended"
             );
         }
+        Event::ValuesOrdered { keyspace, bytes_written, took } => {
+            info!(target: "cleavedb", keyspace, bytes_written, ?took, "values put in order");
+        }
         Event::Ingested { keyspace, entries, tables, bytes_written, level, took } => info!(
             target: "cleavedb", keyspace, entries, tables, bytes_written, level, ?took, "ingested"
         ),

@@ -46,7 +46,7 @@ use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
 use count::BackgroundLivenessScan;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The result of a step.
@@ -79,6 +79,8 @@ pub struct Collector {
     paused: AtomicBool,
     /// True while space nears the ceiling and only merging tables frees any.
     wants_merges: AtomicBool,
+    /// The bytes by which space may grow before GC becomes urgent; 0 while that is unknown.
+    room: AtomicU64,
 }
 
 #[derive(Default)]
@@ -129,7 +131,18 @@ impl Collector {
     pub fn new(parts: CollectorParts) -> Self {
         let (state, quarantine) = (Mutex::default(), Mutex::default());
         let (paused, wants_merges) = (AtomicBool::new(false), AtomicBool::new(false));
-        Collector { parts, state, quarantine, paused, wants_merges }
+        Collector { parts, state, quarantine, paused, wants_merges, room: AtomicU64::new(0) }
+    }
+
+    /// Returns the bytes by which space may grow before GC becomes urgent, as of the last step; 0
+    /// while that is unknown.
+    pub fn room(&self) -> u64 {
+        self.room.load(Ordering::Relaxed)
+    }
+
+    /// Forgets how much room there is until the next step, because a job has taken some.
+    pub fn forget_room(&self) {
+        self.room.store(0, Ordering::Relaxed);
     }
 
     /// Returns the flag that is true while the user pauses GC; it also ends a liveness scan under
@@ -183,6 +196,7 @@ impl Collector {
         };
         self.parts.runtime.check_closing()?;
         if self.is_blind() {
+            self.forget_room();
             state.give_up_liveness_scan();
             self.parts.committer.stall_controller().space.set(SpacePace::NONE);
             return punched.map(|_| CollectorStep::Rested);
@@ -209,6 +223,7 @@ impl Collector {
             facts = self.facts(state)?;
         }
         let mode = self.bounds().mode_at(mode, &facts);
+        self.note_room(state, &facts);
         let plan = self.plan(state, &facts, mode);
         let looks = self.wants_look(state, &plan);
         let may_count = !looks && state.counting.is_none();
@@ -310,6 +325,7 @@ impl Collector {
         }
         state.buffer = AlignedBuffer::default();
         let holes = self.punch_all(&mut state);
+        self.note_room(&state, &self.facts(&state)?);
         failed.map_or(Ok(()), Err).and(holes).map(|()| sum)
     }
 

@@ -12,6 +12,7 @@ use crate::base::expiry::Deadline;
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::value::Value;
 use crate::memtable::Memtable;
+use crate::read::demand::ScanNotes;
 use crate::read::fetch::{Fetcher, Want};
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
@@ -110,6 +111,7 @@ pub struct TreeCursor {
     place: IterPlace,
     /// True if the value of the current entry was asked for.
     asked: bool,
+    notes: ScanNotes,
 }
 
 impl TreeCursor {
@@ -134,6 +136,7 @@ impl TreeCursor {
             None => iter,
         };
         Ok(TreeCursor {
+            notes: fetcher.notes(),
             view,
             fetcher,
             iter,
@@ -152,6 +155,7 @@ impl TreeCursor {
     }
 
     fn jump(&mut self) {
+        self.notes.hand_over();
         self.window.clear();
         self.window.reset_size();
         self.place = IterPlace::START;
@@ -287,8 +291,15 @@ impl TreeCursor {
             }
         }
         debug_assert!(wants.len() <= items.len() && items.len() <= count);
-        self.fetcher.note_prefetched(wants.len());
+        let (values, fetched) = (wants.len(), wants.iter().map(|want| want.pointer.length));
+        let value_bytes = fetched.map(u64::from).sum();
         let fetching = self.fetcher.many(&self.view, wants);
+        let reads = fetching.reads();
+        self.fetcher.note_prefetched(values, reads);
+        if let Some(first) = items.first() {
+            let (values, reads) = (values as u64, reads as u64);
+            self.notes.window(&self.view, &first.key, values, value_bytes, reads);
+        }
         let nothing = items.is_empty() && !self.window.is_open();
         match failed {
             Some(error) if nothing => return Err(error),

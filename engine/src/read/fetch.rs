@@ -7,6 +7,7 @@ use crate::base::pointer::ValuePointer;
 use crate::base::size::FILE_BLOCK_BYTES;
 use crate::base::value::Value;
 use crate::env::batch_read::{BatchReader, PendingReads, ReadRequest};
+use crate::read::demand::{ScanDemands, ScanNotes};
 use crate::segment::{RecordSeal, Segment};
 use crate::stats::Counters;
 use crate::version::files::SegmentHandle;
@@ -35,17 +36,29 @@ pub struct Want {
 pub struct Fetcher {
     reader: Arc<dyn BatchReader>,
     counters: Arc<Counters>,
+    demands: Option<Arc<ScanDemands>>,
 }
 
 impl Fetcher {
     /// Creates a fetcher that reads batches through `reader`.
     pub fn new(reader: Arc<dyn BatchReader>, counters: Arc<Counters>) -> Self {
-        Fetcher { reader, counters }
+        Fetcher { reader, counters, demands: None }
     }
 
-    /// Counts values that are fetched before they are asked for.
-    pub fn note_prefetched(&self, count: usize) {
-        self.counters.prefetched_values.add(count as u64);
+    /// Has cursors note what the order of values costs them, if anything is done about it.
+    pub fn noting(self, demands: Option<Arc<ScanDemands>>) -> Self {
+        Fetcher { demands, ..self }
+    }
+
+    /// Returns the notes of a new cursor.
+    pub fn notes(&self) -> ScanNotes {
+        ScanNotes::new(self.demands.clone())
+    }
+
+    /// Counts values that are fetched before they are asked for, and the reads that this takes.
+    pub fn note_prefetched(&self, values: usize, reads: usize) {
+        self.counters.prefetched_values.add(values as u64);
+        self.counters.prefetch_reads.add(reads as u64);
     }
 
     /// Returns one value, with one read.
@@ -175,6 +188,11 @@ enum Fetched<'a> {
 }
 
 impl Fetching {
+    /// Returns the number of reads that the batch takes, but for values in the write buffer.
+    pub fn reads(&self) -> usize {
+        self.runs.len()
+    }
+
     /// Waits for value number `index` and returns it. An error concerns this value only.
     pub fn take(&mut self, index: usize) -> Result<Value> {
         self.wait(index)?;

@@ -5,6 +5,7 @@
 
 pub mod changed;
 pub mod cursor;
+pub mod demand;
 pub mod fetch;
 pub mod get;
 pub mod input;

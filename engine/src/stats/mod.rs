@@ -152,6 +152,14 @@ pub struct Counters {
     pub value_bytes_read: Counter,
     /// The number of separated values that a cursor had fetched before they were requested.
     pub prefetched_values: Counter,
+    /// The number of reads that fetched them.
+    pub prefetch_reads: Counter,
+    /// The number of jobs that put values in key order because scans read them.
+    pub scan_orders: Counter,
+    /// The bytes of values that these wrote.
+    pub scan_order_bytes_written: Counter,
+    /// The time that these took, in nanoseconds.
+    pub scan_order_nanos: Counter,
     /// The number of segments dropped because nothing in them was live.
     pub segments_dropped: Counter,
     /// The number of files unlinked.

@@ -46,6 +46,7 @@ mod punch;
 mod readonly;
 mod registers;
 mod reopen;
+mod scan_order;
 mod sessions;
 mod snapshots;
 mod space;

@@ -282,6 +282,17 @@ fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_short_sessions_at_flush() {
     check_calls(script::sessions_at_flush, simulation.mutations(), 1, 7);
 }
 
+/// Scans have values put in order: segments and tables must be durable before the edit that names
+/// both, and what they replace must stay until then.
+#[test]
+fn i1_i2_i3_i5_i6_a_crash_at_every_call_of_scans_that_put_values_in_order() {
+    let (before, ..) = run_script(script::strewn, None);
+    let (simulation, ..) = run_script(script::scans, None);
+    let (first, calls) = (before.mutations(), simulation.mutations());
+    assert!(calls > first + 30, "the jobs make {first} to {calls} calls");
+    check_calls(script::scans, calls, first, 1);
+}
+
 /// Most values of this script are operands, which reads, flushes and compactions append to others.
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_the_script_that_appends() {

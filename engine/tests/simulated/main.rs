@@ -28,6 +28,7 @@ mod pinned_tree;
 mod punch;
 mod random;
 mod refused;
+mod scan_order;
 mod script;
 mod sessions;
 mod sync_every;

@@ -252,6 +252,41 @@ pub fn sessions(client: &mut Client) -> Step {
     client.check_live()
 }
 
+/// The number of keys that scans put in order, and of the bytes of their values.
+const SCANNED: (usize, usize) = (300, 2500);
+
+/// Puts values in random order.
+fn strew(client: &mut Client) -> Step {
+    for number in 0..SCANNED.0 {
+        let key = format!("s{:03}", number * 67 % SCANNED.0);
+        client.put(&key, value(number, SCANNED.1), Durability::Os)?;
+    }
+    client.settle("flush", Db::flush)
+}
+
+/// Loads values in random order; what [`scans`] does before it scans.
+pub fn strewn(client: &mut Client) -> Step {
+    client.options.gc.max_space_amplification = 3.0;
+    client.options.segment_bytes = 64 << 10;
+    client.open()?;
+    strew(client)?;
+    client.call("wait", Db::wait_idle)
+}
+
+/// Scans values until they were put in order.
+pub fn scans(client: &mut Client) -> Step {
+    strewn(client)?;
+    for round in 0..6 {
+        client.check_live()?;
+        client.rest(Duration::from_secs(2))?;
+        client.call("wait", Db::wait_idle)?;
+        let stored = value(400 + round, SCANNED.1);
+        client.put(&format!("s{:03}", round * 31), stored, Durability::Os)?;
+    }
+    assert!(client.db().stats().scan_orders > 1, "nothing was put in order");
+    client.close()
+}
+
 /// Runs a short workload after a recovery: writes of each kind, and a flush.
 pub fn go_on(client: &mut Client, from: usize) -> Step {
     client.keyspace("side", inline_options())?;

@@ -495,6 +495,10 @@ enum {
 LEVELDB_EXPORT void cleavedb_options_set_early_compaction(leveldb_options_t*, int trigger,
                                                           double amount);
 
+/* Whether separated values that scans find strewn are put into key order in the background, once
+ * scans have lost as much to reads as that costs (true). */
+LEVELDB_EXPORT void cleavedb_options_set_scan_order(leveldb_options_t*, uint8_t);
+
 /* Of iterators: read separated values ahead, once some were asked for (true). */
 LEVELDB_EXPORT void cleavedb_readoptions_set_read_ahead(leveldb_readoptions_t*, uint8_t);
 /* Of iterators: the first key that belongs to the walk; NULL for none. */

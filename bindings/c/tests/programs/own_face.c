@@ -243,6 +243,7 @@ int main(int argc, char** argv) {
   CHECK(err != NULL && strstr(err, "pin_tree") != NULL);
   CHECK_ERROR(err, "Invalid argument: ");
   cleavedb_options_set_pin_tree(frozen, 1 << 20);
+  cleavedb_options_set_scan_order(frozen, 0);
   cleavedb_options_set_early_compaction(frozen, cleavedb_early_compaction_share, 1.5);
   CHECK(leveldb_open(frozen, below(argv, "copy"), &err) == NULL);
   CHECK(err != NULL && strstr(err, "share:1.5") != NULL);

@@ -141,6 +141,10 @@ struct StoreArgs {
     #[arg(long, value_name = "TRIGGER")]
     early_compaction: Option<StaleTrigger>,
 
+    /// Leave values that scans find strewn where they are
+    #[arg(long)]
+    no_scan_order: bool,
+
     /// The most that compaction and value GC write per second, in MiB
     #[arg(long, value_name = "MIB")]
     background_mb: Option<u64>,
@@ -154,6 +158,7 @@ impl StoreArgs {
         options.update_table_bytes =
             self.update_table_mb.map_or(options.update_table_bytes, |mib| mib << 20);
         options.early_compaction = self.early_compaction.unwrap_or(options.early_compaction);
+        options.scan_order = !self.no_scan_order;
         let gc = &mut options.gc;
         gc.automatic = !self.no_gc;
         gc.punch = !self.no_punch;

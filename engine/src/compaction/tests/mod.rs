@@ -31,6 +31,11 @@ fn golden_tables_whose_values_are_reorganized() {
 }
 
 #[test]
+fn golden_values_that_scans_pay_to_put_in_order() {
+    run_file("scan_order.txt");
+}
+
+#[test]
 fn golden_early_compactions() {
     run_file("early.txt");
 }

@@ -12,6 +12,11 @@
 //! - `behind L1 c`: the next job of L1 starts behind the key `c`.
 //! - `running L1 5`: a job owns this table and those below it; `running L0`, one that owns L0;
 //!   `elsewhere L1 a-z`, one of another keyspace.
+//! - `scanned d waste=4M ordered=1k`: what scans have paid for the range of keys from `d` on, `-`
+//!   for the first; `sorted 7 8` and `done 5`: segments that are sorted, and tables that were put
+//!   in order.
+//! - `order [room=1G] [segment=1M]`, `flush 100 1M 2M`: the decision about the order of values, and
+//!   about a memtable with so many entries, bytes and bytes of values.
 //! - `pick`, `stale ...`, `settle [snapshot=5] [store=1G] [free=1G]`, `closing most=64M`,
 //!   `early [share:0.5] [snapshot=9]`, `follow L1 5`, `range L1 b-d [in-place]`,
 //!   `reorganize L1 b-d segment=1M [after=c]`: the decision that is asked for.
@@ -27,15 +32,18 @@ use crate::compaction::early::{self, EarlyFacts};
 use crate::compaction::picker::{
     CompactionCursors, Pick, RunningCompactions, pick, pick_level0, pick_range, pick_table, scores,
 };
+use crate::compaction::scan_order::{self, OrderFacts, OrderPick};
 use crate::compaction::settle::{self, SettleFacts};
 use crate::compaction::stale::{self, StaleFacts};
 use crate::compaction::{deletions, reorganize};
 use crate::hot::{TableScore, TableScores};
+use crate::read::demand::{DemandRange, KnownDemand};
 use crate::table::{SegmentUse, Summary, TableMeta};
 use crate::version::files::{TableContext, TableHandle, TableLimits};
 use crate::version::levels::Levels;
 use crate::version::settings::KeyspaceOptions;
 use crate::version::snapshots::SeenSeqnos;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
@@ -52,6 +60,8 @@ struct PickerFacts {
     busy: RunningCompactions,
     cursors: CompactionCursors,
     scores: TableScores,
+    demand: KnownDemand,
+    sorted: Vec<SegmentId>,
 }
 
 fn run(lines: &[&str]) -> String {
@@ -63,6 +73,8 @@ fn run(lines: &[&str]) -> String {
         busy: RunningCompactions::default(),
         cursors: CompactionCursors::default(),
         scores: TableScores::default(),
+        demand: KnownDemand { ranges: vec![DemandRange::default()], done: BTreeSet::new() },
+        sorted: Vec::new(),
     };
     let mut text = String::new();
     for line in lines.iter().filter(|line| !line.starts_with('L')) {
@@ -82,6 +94,13 @@ fn run(lines: &[&str]) -> String {
                 facts.scores.insert(TableId(number(id)), score);
             }
             ["deleted", ..] => {}
+            ["scanned", low, ref costs @ ..] => facts.demand.ranges.extend(scanned(low, costs)),
+            ["sorted", ref ids @ ..] => {
+                facts.sorted.extend(ids.iter().map(|id| SegmentId(number(id))));
+            }
+            ["done", ref ids @ ..] => {
+                facts.demand.done.extend(ids.iter().map(|id| TableId(number(id))));
+            }
             ["behind", at, key] => facts.cursors[level(at)] = Some(key.into()),
             ["running", "L0"] => {
                 let pick = pick_level0(KEYSPACE, &facts.levels, &facts.busy).expect(line);
@@ -220,11 +239,57 @@ fn decide(facts: &PickerFacts, words: &[&str]) -> String {
         }
         ["stale", ref more @ ..] => plan(stale_pick(facts, more), &facts.options),
         ["settle", ref more @ ..] => plan(settle_pick(facts, more), &facts.options),
+        ["order", ref more @ ..] => order(facts, more),
+        ["flush", ref counts @ ..] => {
+            let counts = (number(counts[0]), number(counts[1]), number(counts[2]));
+            format!("{}\n", scan_order::wants_flush(&facts.demand, levels, counts))
+        }
         ["closing", most] => {
             let (most, table_bytes) = (number(pair(most).1), facts.options.table_bytes);
             plan(deletions::pick(KEYSPACE, levels, table_bytes, most), &facts.options)
         }
         _ => panic!("{words:?}"),
+    }
+}
+
+/// Parses what scans have paid for a range. The first range is there without that, too.
+fn scanned(low: &str, costs: &[&str]) -> Option<DemandRange> {
+    let low = if low == "-" { Vec::new() } else { low.into() };
+    let mut range = DemandRange { low, ..DemandRange::default() };
+    for (name, value) in costs.iter().map(|word| pair(word)) {
+        match name {
+            "waste" => range.waste = number(value),
+            "ordered" => range.ordered = number(value),
+            _ => panic!("{costs:?}"),
+        }
+    }
+    Some(range)
+}
+
+/// Decides about the order of values, and says what that costs.
+fn order(facts: &PickerFacts, words: &[&str]) -> String {
+    let value = |name| words.iter().map(|word| pair(word)).find(|it| it.0 == name).map(|it| it.1);
+    let mut demand =
+        KnownDemand { ranges: facts.demand.ranges.clone(), done: facts.demand.done.clone() };
+    if demand.ranges.get(1).is_some_and(|range| range.low.is_empty()) {
+        demand.ranges.remove(0);
+    }
+    let is_sorted = |id| facts.sorted.contains(&id);
+    let known = OrderFacts {
+        demand: &demand,
+        is_sorted: &is_sorted,
+        room: value("room").map_or(u64::MAX, number),
+        segment_bytes: value("segment").map_or(1, number),
+    };
+    match scan_order::pick(KEYSPACE, &facts.levels, &facts.busy, &known) {
+        OrderPick::Nothing => "nothing\n".to_owned(),
+        OrderPick::Wait => "wait\n".to_owned(),
+        OrderPick::Do(pick) => {
+            let (moves, price) =
+                (scan_order::moved_by(&pick, &is_sorted), scan_order::price_of(&pick, &is_sorted));
+            let text = tables(Some(pick));
+            format!("{}, moves {moves} for {price}\n", text.trim_end())
+        }
     }
 }
 

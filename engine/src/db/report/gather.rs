@@ -41,6 +41,9 @@ impl Db {
         let (counters, version) = (&core.counters, core.set.current());
         let (hot, update_table) = (&core.hot, core.hot.stats());
         let recovery = &core.recovered;
+        let states = core.states();
+        let costs = states.iter().flat_map(|state| core.background.scan_costs(state.id));
+        let costs: Vec<_> = costs.collect();
         Stats {
             keyspaces: self.keyspace_stats(),
             segments: self.segment_stats(),
@@ -80,6 +83,8 @@ impl Db {
             recovery_replayed_bytes: recovery.replayed_bytes,
             recovery_torn_bytes: recovery.torn_bytes,
             recovery_orphans_removed: recovery.orphans_removed,
+            scan_cost_bytes: costs.iter().fold(0, |sum, it| it.waste.saturating_add(sum)),
+            scan_cost_ranges: costs.iter().filter(|it| it.waste > 0).count() as u64,
             background_limit_bytes_per_second: core.budget.limit().unwrap_or(0),
             cache_hits: cache.hits,
             cache_misses: cache.misses,
@@ -221,6 +226,10 @@ fn counted(counters: &Counters) -> Stats {
         value_reads: counters.value_reads.get(),
         value_bytes_read: counters.value_bytes_read.get(),
         prefetched_values: counters.prefetched_values.get(),
+        prefetch_reads: counters.prefetch_reads.get(),
+        scan_orders: counters.scan_orders.get(),
+        scan_order_bytes_written: counters.scan_order_bytes_written.get(),
+        scan_order_nanos: counters.scan_order_nanos.get(),
         segments_dropped: counters.segments_dropped.get(),
         files_removed: counters.files_removed.get(),
         conflicts: counters.conflicts.get(),

@@ -192,6 +192,20 @@ stats! {
         value_bytes_read,
         /// Separated values that a scan had fetched before they were read.
         prefetched_values,
+        /// Reads that fetched these; values in order share one.
+        prefetch_reads,
+        /// What the reads that ordered values would have saved have cost scans lately, and no job
+        /// was paid with: the bytes that a device moves in about that time.
+        scan_cost_bytes,
+        /// Ranges of keys in which scans found values strewn, and no job was paid with it yet;
+        /// [`Keyspace::scan_costs`](crate::Keyspace::scan_costs) has them.
+        scan_cost_ranges,
+        /// Jobs that put values in key order because scans had found them strewn.
+        scan_orders,
+        /// Bytes of values that these wrote; they are among those that compactions wrote.
+        scan_order_bytes_written,
+        /// The time that these took, in nanoseconds.
+        scan_order_nanos,
         /// Reads of table blocks from files.
         block_reads,
         /// Bytes of table blocks read from files.

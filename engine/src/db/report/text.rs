@@ -113,7 +113,28 @@ impl Stats {
         if parts.is_empty() {
             return Ok(());
         }
-        writeln!(f, "read: {parts}; parallel reads: {}", self.parallel_reads)
+        writeln!(f, "read: {parts}; parallel reads: {}", self.parallel_reads)?;
+        self.fmt_scans(f)
+    }
+
+    /// Prints how well scans read ahead, and what was done about it.
+    fn fmt_scans(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.prefetched_values + self.scan_orders == 0 {
+            return Ok(());
+        }
+        let values = counted(self.prefetched_values, "value");
+        write!(f, "scans: {values} read ahead in {}", counted(self.prefetch_reads, "read"))?;
+        if self.scan_cost_ranges > 0 {
+            let (ranges, cost) = (self.scan_cost_ranges, sized(self.scan_cost_bytes));
+            write!(f, "; strewn ones in {} cost as much as {cost}", counted(ranges, "range"))?;
+        }
+        if self.scan_orders > 0 {
+            let bytes = sized(self.scan_order_bytes_written);
+            let took = self.scan_order_nanos as f64 / 1e9;
+            let jobs = counted(self.scan_orders, "job");
+            write!(f, "; {bytes} put in order by {jobs} ({took:.1} s)")?;
+        }
+        writeln!(f)
     }
 
     /// Prints what is in memory.

@@ -82,6 +82,22 @@ impl Collector {
             })
     }
 
+    /// Notes by how much space may grow. Before the first liveness scan all that tables reference
+    /// is taken for live, but for what newer entries may hide.
+    pub(super) fn note_room(&self, state: &CollectorState, facts: &SpaceFacts) {
+        let live = match state.is_counted || facts.is_all_inline() {
+            true => facts.live_bytes,
+            false => {
+                let need = self.first_scan_need(facts);
+                need.referenced.saturating_sub(need.hideable).max(facts.live_bytes)
+            }
+        };
+        let pending = state.puncher.due_bytes(&self.parts.runtime);
+        let allocated = facts.allocated().saturating_add(pending);
+        let room = self.bounds().ceiling(live).start().saturating_sub(allocated);
+        self.room.store(room, Ordering::Relaxed);
+    }
+
     /// Returns what decides whether the first liveness scan is due.
     fn first_scan_need(&self, facts: &SpaceFacts) -> FirstScanNeed {
         let referenced = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();

@@ -1,0 +1,145 @@
+//! Jobs that put values in key order because scans have paid for it: when there is one, and what
+//! it costs. They come after all others, one at a time.
+
+use super::choice::{ChosenCompaction, CompactionReason};
+use super::{Background, BackgroundState};
+use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::compaction::job::{self, CompactionReport};
+use crate::compaction::picker::span;
+use crate::compaction::scan_order::{self, OrderFacts, OrderPick};
+use crate::events::Event;
+use crate::read::demand::{DemandRange, ScanDemands};
+use crate::version::health::JobKind;
+use crate::version::job::JobResult;
+use crate::version::levels::bounds;
+use crate::version::runtime::Runtime;
+use crate::version::snapshots::SeenSeqnos;
+use crate::version::view::KeyspaceState;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Background {
+    /// Returns what scans have paid for the disorder of values, by range of keys.
+    pub fn scan_costs(&self, keyspace: KeyspaceId) -> Vec<DemandRange> {
+        self.demands.as_ref().map_or_else(Vec::new, |demands| demands.ranges(keyspace))
+    }
+
+    /// Finds a job for the order of values. `most_bytes` returns the most bytes that one may write.
+    pub(super) fn find_disorder(
+        &self,
+        resting: &[JobKind],
+        state: &BackgroundState,
+        most_bytes: &dyn Fn() -> u64,
+    ) -> Option<ChosenCompaction> {
+        let demands = self.demands.as_ref()?;
+        // I9: what is not urgent leaves the last space to others.
+        if state.ordering || self.committer.stall_controller().reserve.is_low() {
+            return None;
+        }
+        let version = self.runtime.set.current();
+        self.wants_room.store(false, Ordering::Relaxed);
+        self.find_compaction(resting, JobKind::OptionalCompaction, |keyspace, view| {
+            let demand = demands.worth_a_look(keyspace.id, version.number)?;
+            let segment_bytes = self.committer.log().segment_bytes();
+            let facts = OrderFacts {
+                demand: &demand,
+                is_sorted: &|id: SegmentId| scan_order::is_sorted(&version, id),
+                room: self.collector.room().min(most_bytes()),
+                segment_bytes: segment_bytes.min(scan_order::MAX_PIECE_BYTES),
+            };
+            // What waits for a flush is put in order with the rest.
+            let flushes = !view.immutables.is_empty() || self.wants_flush(keyspace);
+            match scan_order::pick(keyspace.id, &view.levels, &state.busy, &facts) {
+                OrderPick::Do(pick) if pick.level > 0 || !flushes => {
+                    Some((CompactionReason::ScanOrder, pick))
+                }
+                OrderPick::Nothing if !flushes => {
+                    demands.found_nothing(keyspace.id, version.number);
+                    None
+                }
+                OrderPick::Wait => {
+                    self.wants_room.store(true, Ordering::Relaxed);
+                    None
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// Returns true if the memtable of `keyspace` should be flushed so that its values can be put
+    /// in order.
+    fn wants_flush(&self, keyspace: &KeyspaceState) -> bool {
+        let version = self.runtime.set.current().number;
+        let demand = self.demands.as_ref().and_then(|it| it.worth_a_look(keyspace.id, version));
+        let Some(demand) = demand else {
+            return false;
+        };
+        let view = keyspace.peek();
+        let log_bytes = self.committer.stall_controller().log_bytes.load(Ordering::Relaxed);
+        let since = view.active.first_bytes().map_or(0, |first| log_bytes.saturating_sub(first));
+        let (entries, bytes) = (view.active.table.entries(), view.active.bytes());
+        view.immutables.is_empty()
+            && scan_order::wants_flush(&demand, &view.levels, (entries, bytes, since))
+    }
+
+    /// Seals the memtables that scans have paid to be flushed.
+    pub(super) fn flush_scanned(&self) {
+        let is_low = self.committer.stall_controller().reserve.is_low();
+        if self.demands.is_some() && !is_low {
+            let mut keyspaces = self.runtime.set.keyspaces();
+            keyspaces.retain(|keyspace| self.wants_flush(keyspace));
+            self.seal(&keyspaces);
+        }
+    }
+
+    /// Runs a job for the order of values, for which its range of keys pays.
+    pub(super) fn put_in_order(
+        &self,
+        runtime: &Runtime,
+        chosen: &ChosenCompaction,
+        seen: SeenSeqnos,
+    ) -> JobResult<CompactionReport> {
+        let ChosenCompaction { keyspace, levels, pick, .. } = chosen;
+        let version = runtime.set.current();
+        let is_sorted = |id: SegmentId| scan_order::is_sorted(&version, id);
+        let price = scan_order::price_of(pick, &is_sorted);
+        if pick.level == 0 {
+            self.demands.iter().for_each(|demands| demands.charge_all(keyspace.id, price));
+            return job::run(runtime, keyspace, levels, pick, seen);
+        }
+        let moves = scan_order::moved_by(pick, &is_sorted);
+        let keys = span(levels.order(), pick.tables()).unwrap_or_default();
+        let paid = (price, moves);
+        let charge = |demands: &Arc<ScanDemands>| {
+            demands.charge(keyspace.id, levels, (&keys.0, &keys.1), paid);
+        };
+        self.demands.iter().for_each(charge);
+        let begun = runtime.env.clock.now();
+        let report = scan_order::run(runtime, keyspace, levels, pick, seen)?;
+        let took = runtime.env.clock.since(begun);
+        self.note_in_order(keyspace, &report);
+        runtime.counters.scan_orders.add(1);
+        runtime.counters.scan_order_bytes_written.add(report.values_written);
+        runtime.counters.scan_order_nanos.add_time(took);
+        runtime.emit(Event::ValuesOrdered {
+            keyspace: keyspace.name.clone(),
+            bytes_written: report.values_written,
+            took,
+        });
+        Ok(report)
+    }
+
+    /// Notes the tables whose values are in order now.
+    fn note_in_order(&self, keyspace: &Arc<KeyspaceState>, report: &CompactionReport) {
+        let order = &keyspace.order;
+        let is_done = |last: &[u8]| {
+            report.ordered_until.as_ref().is_none_or(|until| order.compare(last, until).is_le())
+        };
+        let levels = keyspace.view().levels.clone();
+        let outputs: Vec<_> = report.outputs.iter().map(|meta| meta.id).collect();
+        let written = levels.tables().filter(|(_, table)| outputs.contains(&table.meta.id));
+        let done = written.filter(|(_, table)| is_done(bounds(table).1));
+        let done: Vec<_> = done.map(|(_, table)| table.meta.id).collect();
+        self.demands.iter().for_each(|demands| demands.done(keyspace.id, &done, &levels));
+    }
+}

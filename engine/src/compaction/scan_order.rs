@@ -1,0 +1,342 @@
+//! Decides which values are put into key order because scans read them, and does it. The decision
+//! is pure.
+//!
+//! A range of keys is worth it once scans have paid for its disorder what putting its values in
+//! order costs (`read/demand.rs` knows the former). So what this writes never exceeds by much what
+//! scans have lost, whatever comes next. Of a table only values that lie in the log, or in more
+//! sorted segments than a scan can read together, are rewritten; the large runs that are in order
+//! already stay. A table that comes from such a job is never picked again: its pointers do not
+//! change, so only overwriting, which makes other tables of it, makes work anew. And the more
+//! often a range was put in order, the more scans must have paid.
+//!
+//! A piece is a compaction of a few neighbouring tables within their level, as a reorganization is
+//! (`reorganize.rs`), with the same crash cases. Before tables below L0 are worth it, what lies
+//! above them is brought down: the memtable by a flush, L0 by a compaction.
+
+use crate::base::key::KeyOrder;
+use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
+use crate::compaction::job::CompactionReport;
+use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, value_bytes};
+use crate::compaction::reorganize;
+use crate::read::demand::{DemandRange, KnownDemand, ORDERED_RUNS, READ_BYTES};
+use crate::segment::SegmentKind;
+use crate::version::Version;
+use crate::version::files::TableHandle;
+use crate::version::job::JobResult;
+use crate::version::levels::{LEVELS, Levels, bounds};
+use crate::version::runtime::Runtime;
+use crate::version::snapshots::SeenSeqnos;
+use crate::version::view::KeyspaceState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A piece puts at most about so many bytes of values in order. It holds up compactions of full
+/// levels meanwhile, and its old copies take space until value GC frees them.
+pub const MAX_PIECE_BYTES: u64 = 128 << 20;
+/// A table is left alone if less than this part (one in this many) of its values is strewn.
+const LEAST_STREWN_PART: u64 = 16;
+/// A byte that is put in order is read and written.
+const MOVES_PER_BYTE: u64 = 2;
+/// What is put in order as often as it is overwritten must be worth so many times its price.
+const MOST_OFTEN: u64 = 4;
+
+/// Facts that the levels do not contain.
+pub struct OrderFacts<'a> {
+    /// What scans have paid.
+    pub demand: &'a KnownDemand,
+    /// Returns true for sorted segments of the version.
+    pub is_sorted: &'a dyn Fn(SegmentId) -> bool,
+    /// The bytes by which space may grow: up to where value GC gets urgent, and to where the disk
+    /// is nearly full.
+    pub room: u64,
+    /// The bytes of values that a piece of several tables has at most.
+    pub segment_bytes: u64,
+}
+
+/// The decision.
+pub enum OrderPick {
+    /// Do this: a compaction of L0, or one that puts values in order.
+    Do(Pick),
+    /// Something is worth it, and waits for room or for other jobs.
+    Wait,
+    /// Nothing is worth it.
+    Nothing,
+}
+
+/// What a table has to do with the order of values.
+#[derive(Debug, Clone, Copy, Default)]
+struct TableDisorder {
+    /// The bytes of its values that are not in the large sorted runs.
+    strewn: u64,
+    /// The bytes that a job would move.
+    moves: u64,
+}
+
+/// Returns the sorted segments with most values of `uses`, as many as stay where they are.
+fn homes(
+    uses: &BTreeMap<SegmentId, u64>,
+    is_sorted: &dyn Fn(SegmentId) -> bool,
+) -> BTreeSet<SegmentId> {
+    sorted_runs(uses, is_sorted).into_iter().take(KEPT_RUNS).map(|(_, id)| id).collect()
+}
+
+/// One run is written, so that many stay.
+const KEPT_RUNS: usize = ORDERED_RUNS as usize - 1;
+
+/// Returns the sorted segments of `uses` with their bytes, those with most first.
+fn sorted_runs(
+    uses: &BTreeMap<SegmentId, u64>,
+    is_sorted: &dyn Fn(SegmentId) -> bool,
+) -> Vec<(u64, SegmentId)> {
+    let sorted = uses.iter().filter(|(id, _)| is_sorted(**id));
+    let mut runs: Vec<_> = sorted.map(|(id, bytes)| (*bytes, *id)).collect();
+    runs.sort_by(|a, b| b.cmp(a));
+    runs
+}
+
+/// Returns the bytes of the values that tables have in each segment, but for large values.
+fn uses<'a>(tables: impl Iterator<Item = &'a Arc<TableHandle>>) -> BTreeMap<SegmentId, u64> {
+    let mut uses = BTreeMap::new();
+    for (&id, used) in tables.flat_map(|table| &table.meta.summary.segments) {
+        if used.bytes / used.count.max(1) < READ_BYTES {
+            let sum: &mut u64 = uses.entry(id).or_default();
+            // I7: the numbers are from files.
+            *sum = sum.saturating_add(used.bytes);
+        }
+    }
+    uses
+}
+
+fn disorder(table: &Arc<TableHandle>, is_sorted: &dyn Fn(SegmentId) -> bool) -> TableDisorder {
+    let uses = uses(std::iter::once(table));
+    let all = uses.values().copied().fold(0, u64::saturating_add);
+    let runs = sorted_runs(&uses, is_sorted);
+    let kept = |count: usize| {
+        runs.iter().take(count).map(|(bytes, _)| *bytes).fold(0, u64::saturating_add)
+    };
+    TableDisorder { strewn: all - kept(KEPT_RUNS + 1), moves: all - kept(KEPT_RUNS) }
+}
+
+/// Returns the price of putting `bytes` of values of `tables` bytes of tables in order, where
+/// `ordered` bytes of values were put in order before.
+fn price(tables: u64, bytes: u64, ordered: u64) -> u64 {
+    let once = tables.saturating_add(bytes).saturating_mul(MOVES_PER_BYTE);
+    let again = ordered.min(bytes);
+    let more = (u128::from(once) * u128::from(MOST_OFTEN - 1) * u128::from(again))
+        / u128::from(bytes.max(1));
+    once.saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
+}
+
+/// What is strewn in a range.
+struct StrewnRange<'a> {
+    range: &'a DemandRange,
+    price: u64,
+    /// The strewn tables below L0 that begin in it, by level.
+    tables: Vec<(usize, Arc<TableHandle>, TableDisorder)>,
+}
+
+/// Picks the next job of a keyspace. Costs a look at each table of the ranges that have paid for
+/// some.
+pub fn pick(
+    keyspace: KeyspaceId,
+    levels: &Levels,
+    busy: &RunningCompactions,
+    facts: &OrderFacts<'_>,
+) -> OrderPick {
+    let ranges = &facts.demand.ranges;
+    let mut due: Vec<StrewnRange<'_>> = (0..ranges.len())
+        .filter_map(|index| strewn(levels, facts, index))
+        .filter(|range| range.range.waste > range.price)
+        .collect();
+    // The range that has lost most beyond its price comes first; of equals, that of lesser keys.
+    due.sort_by_key(|range| std::cmp::Reverse(range.range.waste - range.price));
+    let mut waits = false;
+    for (level, table, disorder) in due.iter().flat_map(|range| &range.tables) {
+        waits = true;
+        let pick = piece(levels, (*level, table), disorder, facts);
+        let moves = moved_by(&pick, facts.is_sorted).saturating_add(pick.bytes());
+        if moves <= facts.room && busy.is_free(keyspace, levels.order(), &pick) {
+            return OrderPick::Do(pick);
+        }
+    }
+    if waits {
+        return OrderPick::Wait;
+    }
+    match pick_upper(keyspace, levels, busy, facts) {
+        Some(pick) if pick.bytes() <= facts.room => OrderPick::Do(pick),
+        Some(_) => OrderPick::Wait,
+        None => OrderPick::Nothing,
+    }
+}
+
+/// Returns the strewn tables of range number `index`, unless scans have not paid for any of them.
+fn strewn<'a>(levels: &Levels, facts: &'a OrderFacts<'_>, index: usize) -> Option<StrewnRange<'a>> {
+    let (order, ranges) = (levels.order(), &facts.demand.ranges);
+    let range = &ranges[index];
+    let low = (index > 0).then_some(&range.low);
+    let high = ranges.get(index + 1).map(|next| &next.low);
+    let begins_in = |table: &&Arc<TableHandle>| {
+        let first = bounds(table).0;
+        low.is_none_or(|low| order.compare(low, first).is_le())
+            && high.is_none_or(|high| order.compare(first, high).is_lt())
+    };
+    let (mut tables, mut bytes, mut moves) = (Vec::new(), 0u64, 0u64);
+    for level in 1..LEVELS {
+        for table in levels.level(level).iter().filter(begins_in) {
+            if let Some(disorder) = is_strewn(table, facts) {
+                bytes = bytes.saturating_add(table.meta.bytes);
+                if range.waste <= price(bytes, 0, 0) {
+                    // Not even the tables themselves are paid for.
+                    return None;
+                }
+                moves = moves.saturating_add(disorder.moves);
+                tables.push((level, table.clone(), disorder));
+            }
+        }
+    }
+    let price = price(bytes, moves, range.ordered);
+    (!tables.is_empty()).then_some(StrewnRange { range, price, tables })
+}
+
+fn is_strewn(table: &Arc<TableHandle>, facts: &OrderFacts<'_>) -> Option<TableDisorder> {
+    if facts.demand.done.contains(&table.meta.id) {
+        return None;
+    }
+    let disorder = disorder(table, facts.is_sorted);
+    let least = value_bytes(table) / LEAST_STREWN_PART;
+    (disorder.strewn > 0 && disorder.strewn >= least).then_some(disorder)
+}
+
+/// Returns a piece that begins with `table`: with its strewn neighbours as long as all of their
+/// values fit in a segment, so that tables with few values do not get a segment each.
+fn piece(
+    levels: &Levels,
+    (level, table): (usize, &Arc<TableHandle>),
+    disorder: &TableDisorder,
+    facts: &OrderFacts<'_>,
+) -> Pick {
+    let mut inputs = vec![table.clone()];
+    let mut bytes = value_bytes(table).max(disorder.moves);
+    let behind = levels.level(level).iter().skip_while(|it| it.meta.id != table.meta.id).skip(1);
+    for next in behind {
+        bytes = bytes.saturating_add(value_bytes(next));
+        if bytes > facts.segment_bytes || is_strewn(next, facts).is_none() {
+            break;
+        }
+        inputs.push(next.clone());
+    }
+    Pick::in_place(level, inputs)
+}
+
+/// Returns the bytes of values that a job for `pick` moves, at most.
+pub fn moved_by(pick: &Pick, is_sorted: &dyn Fn(SegmentId) -> bool) -> u64 {
+    let uses = uses(pick.tables());
+    let homes = homes(&uses, is_sorted);
+    let moved = uses.iter().filter(|(id, _)| !homes.contains(id)).map(|(_, bytes)| *bytes);
+    moved.fold(0, u64::saturating_add).min(MAX_PIECE_BYTES)
+}
+
+/// Returns the price of a job for `pick` in a range where nothing was put in order before.
+pub fn price_of(pick: &Pick, is_sorted: &dyn Fn(SegmentId) -> bool) -> u64 {
+    let values = if pick.level == 0 { 0 } else { moved_by(pick, is_sorted) };
+    price(pick.bytes(), values, 0)
+}
+
+/// Picks L0 if a notable part of the values is there, and scans have paid for its compaction and
+/// for putting them in order.
+fn pick_upper(
+    keyspace: KeyspaceId,
+    levels: &Levels,
+    busy: &RunningCompactions,
+    facts: &OrderFacts<'_>,
+) -> Option<Pick> {
+    let sum =
+        |level: usize| levels.level(level).iter().map(value_bytes).fold(0, u64::saturating_add);
+    let (here, all) = (sum(0), (0..LEVELS).map(sum).fold(0, u64::saturating_add));
+    if here == 0 || here < all / LEAST_STREWN_PART {
+        return None;
+    }
+    let pick = pick_level0(keyspace, levels, busy)?;
+    // Tables are written by this compaction, and again with their values.
+    let tables = pick.bytes().saturating_mul(2);
+    (paid(&facts.demand.ranges) > price(tables, here, 0)).then_some(pick)
+}
+
+fn paid(ranges: &[DemandRange]) -> u64 {
+    ranges.iter().map(|range| range.waste).fold(0, u64::saturating_add)
+}
+
+/// Returns true if a memtable with so many entries, which takes so many bytes of memory and has at
+/// most so many bytes of separated values, should be flushed so that these can be put in order.
+pub fn wants_flush(
+    demand: &KnownDemand,
+    levels: &Levels,
+    (entries, bytes, values): (u64, u64, u64),
+) -> bool {
+    let below = levels.tables().map(|(_, table)| table.meta.summary.entries);
+    let below = below.fold(0, u64::saturating_add);
+    let is_notable = entries > 0 && entries >= below / LEAST_STREWN_PART;
+    is_notable && paid(&demand.ranges) > price(bytes.saturating_mul(2), values, 0)
+}
+
+/// Returns true for the sorted segments of `version`.
+pub fn is_sorted(version: &Version, id: SegmentId) -> bool {
+    let segment = version.segments.get(&id);
+    segment.is_some_and(|live| live.handle.segment.kind() == SegmentKind::Sorted)
+}
+
+/// A piece at work: it moves values until they have so many bytes. Entries behind stay as they are,
+/// in tables of their own, for the next piece.
+pub struct OrderingPiece {
+    order: KeyOrder,
+    /// The segments whose values stay.
+    homes: BTreeSet<SegmentId>,
+    left: u64,
+    /// The user key of the last entry.
+    key: Vec<u8>,
+    /// The last user key whose values were moved, if the piece ended before its last table did.
+    pub until: Option<Vec<u8>>,
+}
+
+impl OrderingPiece {
+    /// Creates a piece that moves the values of `pick` that are strewn, as far as `version` says.
+    pub fn new(order: KeyOrder, pick: &Pick, version: &Version) -> Self {
+        let homes = homes(&uses(pick.tables()), &|id| is_sorted(version, id));
+        OrderingPiece { order, homes, left: MAX_PIECE_BYTES, key: Vec::new(), until: None }
+    }
+
+    /// Returns true, once, if the piece ends before the entry of this user key, which comes next.
+    /// All entries of a user key are of the same piece.
+    pub fn ends_before(&mut self, key: &[u8]) -> bool {
+        if self.until.is_some() || self.order.compare(key, &self.key).is_eq() {
+            return false;
+        }
+        let last = std::mem::replace(&mut self.key, key.to_vec());
+        let ends = self.left == 0;
+        self.until = ends.then_some(last);
+        ends
+    }
+
+    /// Returns true if the record moves.
+    pub fn takes(&mut self, pointer: ValuePointer) -> bool {
+        let bytes = u64::from(pointer.length);
+        let takes =
+            self.until.is_none() && bytes < READ_BYTES && !self.homes.contains(&pointer.segment);
+        if takes {
+            self.left = self.left.saturating_sub(bytes);
+        }
+        takes
+    }
+}
+
+/// Runs `pick`, which was made for the tables `levels` of `keyspace`.
+pub fn run(
+    runtime: &Runtime,
+    keyspace: &Arc<KeyspaceState>,
+    levels: &Levels,
+    pick: &Pick,
+    seen: SeenSeqnos,
+) -> JobResult<CompactionReport> {
+    let piece = OrderingPiece::new(keyspace.order.clone(), pick, &runtime.set.current());
+    reorganize::rewrite(runtime, keyspace, levels, pick, seen, reorganize::MovedPart::Strewn(piece))
+}

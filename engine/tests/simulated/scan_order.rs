@@ -1,0 +1,200 @@
+//! Tests of the order of values that scans ask for: what is strewn is put in order in the
+//! background, once scans have paid for it, and nothing else is. The decider's golden cases are
+//! beside it.
+
+use crate::client::{open, simulate, tiny_options};
+use crate::script::value;
+use cleavedb::env::Env;
+use cleavedb::{Db, GcOptions, KeyspaceOptions, Options, ReadOptions, Stats};
+use std::time::Duration;
+
+/// The limit of steps of a run; one that takes more hangs.
+const STEPS: u64 = 20_000_000;
+const KEYS: usize = 1500;
+/// Values so long that those of neighbouring keys are not read together by chance.
+const VALUE_BYTES: usize = 1500;
+
+fn options() -> Options {
+    let keyspace = KeyspaceOptions {
+        table_bytes: 8 << 10,
+        memtable_bytes: 16 << 10,
+        level_base_bytes: 32 << 10,
+        ..tiny_options().keyspace
+    };
+    let gc = GcOptions { max_space_amplification: 2.0, ..GcOptions::default() };
+    let (segment_bytes, max_replay_bytes) = (256 << 10, 1 << 20);
+    Options { segment_bytes, max_replay_bytes, max_open_files: 64, keyspace, gc, ..tiny_options() }
+}
+
+fn key(number: usize) -> String {
+    format!("key{number:05}")
+}
+
+/// Puts every key once, in an order that is not that of the keys.
+fn load(db: &Db, version: usize) {
+    let keyspace = db.default_keyspace();
+    for number in 0..KEYS {
+        let number = number * 677 % KEYS;
+        keyspace.put(key(number), value(number + version, VALUE_BYTES)).unwrap();
+    }
+}
+
+/// Reads everything and compares it with what was put. Returns the reads per hundred values.
+fn scan(db: &Db, version: usize) -> u64 {
+    let before = db.stats();
+    let mut number = 0;
+    for item in db.default_keyspace().iter() {
+        let (found, stored) = item.unwrap();
+        assert_eq!(found, key(number).into_bytes());
+        assert!(stored[..] == value(number + version, VALUE_BYTES)[..], "{number}");
+        number += 1;
+    }
+    assert_eq!(number, KEYS);
+    let after = db.stats();
+    let values = after.prefetched_values - before.prefetched_values;
+    (after.prefetch_reads - before.prefetch_reads) * 100 / values
+}
+
+/// Gives the background time for what is due.
+fn rest(env: &Env, db: &Db) -> Stats {
+    for _ in 0..3 {
+        env.threads.sleep(Duration::from_secs(3));
+        db.wait_idle().unwrap();
+    }
+    db.stats()
+}
+
+/// Scans until values are in order, or so many times. Returns the reads per hundred values of the
+/// last scan.
+fn scan_and_rest(env: &Env, db: &Db, version: usize, times: usize) -> u64 {
+    let mut reads = 100;
+    for _ in 0..times {
+        reads = scan(db, version);
+        rest(env, db);
+    }
+    reads
+}
+
+#[test]
+fn scans_of_strewn_values_bring_them_in_order_and_that_is_all() {
+    for seed in 0..4 {
+        simulate(seed, STEPS, |env, _| {
+            let db = open(env, options());
+            load(&db, 0);
+            db.flush().unwrap();
+            assert_eq!(rest(env, &db).scan_orders, 0, "nobody scans");
+            let before = scan(&db, 0);
+            assert!(before > 70, "{before} reads for 100 values: they are strewn");
+            let after = scan_and_rest(env, &db, 0, 12);
+            assert!(after < 20, "{after} reads for 100 values: they are in order");
+            let stats = rest(env, &db);
+            let (all, written) = ((KEYS * VALUE_BYTES) as u64, stats.scan_order_bytes_written);
+            assert!(stats.scan_orders > 0 && stats.scan_order_nanos > 0);
+            assert!((all / 2..all * 5 / 4).contains(&written), "{written} of {all}");
+            assert!(db.check().unwrap().is_clean());
+            // What is in order costs nothing any more.
+            scan_and_rest(env, &db, 0, 6);
+            assert_eq!(db.stats().scan_orders, stats.scan_orders);
+            db.close().unwrap();
+            let db = open(env, options());
+            assert!(scan(&db, 0) < 20, "the order is kept");
+        });
+    }
+}
+
+#[test]
+fn nothing_is_put_in_order_for_other_reads_or_if_it_is_switched_off() {
+    simulate(5, STEPS, |env, _| {
+        let db = open(env, options());
+        load(&db, 0);
+        db.flush().unwrap();
+        for _ in 0..6 {
+            for number in 0..KEYS {
+                assert!(db.default_keyspace().get(key(number)).unwrap().is_some());
+            }
+            assert_eq!(db.default_keyspace().keys().count(), KEYS);
+            rest(env, &db);
+        }
+        let stats = db.stats();
+        assert_eq!((stats.scan_orders, stats.scan_cost_bytes), (0, 0));
+        db.close().unwrap();
+        let db = open(env, Options { scan_order: false, ..options() });
+        scan_and_rest(env, &db, 0, 8);
+        let stats = db.stats();
+        assert_eq!((stats.scan_orders, stats.scan_cost_bytes), (0, 0));
+        assert!(scan(&db, 0) > 70);
+    });
+}
+
+/// Guards against a range that is rewritten again and again: where every value is overwritten
+/// after each scan, scans have to pay for each rewriting.
+#[test]
+fn what_is_overwritten_as_fast_as_it_is_scanned_is_bounded_by_what_scans_lose() {
+    simulate(6, STEPS * 3, |env, _| {
+        let db = open(env, options());
+        let (mut lost, mut before) = (0, 0);
+        for round in 0..12 {
+            load(&db, round);
+            rest(env, &db);
+            lost += KEYS as u64 * (16 << 10);
+            scan(&db, round);
+            let written = rest(env, &db).scan_order_bytes_written;
+            assert!(written - before <= 2 * (KEYS * VALUE_BYTES) as u64, "round {round}");
+            before = written;
+        }
+        assert!(2 * before <= lost, "{before} bytes were written for {lost}");
+        assert!(db.check().unwrap().is_clean());
+    });
+}
+
+#[test]
+fn what_is_written_meanwhile_is_not_lost() {
+    simulate(7, STEPS * 2, |env, _| {
+        let db = open(env, options());
+        load(&db, 0);
+        db.flush().unwrap();
+        let snapshot = db.snapshot();
+        let mut written = 0;
+        for round in 1..10 {
+            scan(&db, 0);
+            // The same values again, so that every scan knows what it has to see.
+            for number in (round..KEYS).step_by(13) {
+                let stored = value(number, VALUE_BYTES);
+                db.default_keyspace().put(key(number), stored).unwrap();
+            }
+            written = rest(env, &db).scan_order_bytes_written;
+        }
+        assert!(written > 0);
+        let options = ReadOptions::new().snapshot(&snapshot);
+        assert_eq!(db.default_keyspace().iter_with(&options).count(), KEYS);
+        drop(snapshot);
+        assert!(db.check().unwrap().is_clean());
+    });
+}
+
+#[test]
+fn a_keyspace_that_is_dropped_while_its_values_are_put_in_order_leaves_nothing() {
+    for seed in 0..6 {
+        simulate(seed, STEPS, |env, _| {
+            let db = open(env, options());
+            load(&db, 0);
+            let side = db.create_keyspace("side").unwrap();
+            for number in 0..KEYS {
+                let number = number * 677 % KEYS;
+                side.put(key(number), value(number, VALUE_BYTES)).unwrap();
+            }
+            db.flush().unwrap();
+            rest(env, &db);
+            for _ in 0..2 + seed {
+                assert_eq!(side.iter().count(), KEYS);
+                env.threads.sleep(Duration::from_millis(700));
+            }
+            db.drop_keyspace("side").unwrap();
+            drop(side);
+            rest(env, &db);
+            assert_eq!(db.stats().background_errors, 0);
+            scan(&db, 0);
+            assert!(db.check().unwrap().is_clean());
+        });
+    }
+}
