@@ -1,6 +1,6 @@
 //! Floor 8: the background threads and the choice of their next job. One thread flushes and
 //! prepares spare segments, others compact and drop dead segments, one runs value GC, one syncs
-//! the log for [`Durability::SyncEvery`].
+//! the log behind the writers, and for [`Durability::SyncEvery`].
 //!
 //! A job is done, obsolete (the database closes, or its keyspace was dropped) or has failed; the
 //! kind of an error does not matter. A failed job is tried again after growing pauses, while its
@@ -87,6 +87,8 @@ pub struct Background {
     settings: BackgroundSettings,
     state: Mutex<BackgroundState>,
     changed: Condvar,
+    /// For the thread that syncs the log.
+    log_changed: Condvar,
     threads: Mutex<Vec<Box<dyn Join>>>,
 }
 
@@ -114,6 +116,7 @@ impl Background {
             settings,
             state: Mutex::new(BackgroundState::default()),
             changed: Condvar::new(),
+            log_changed: Condvar::new(),
             threads: Mutex::new(Vec::new()),
         }
     }
@@ -170,6 +173,7 @@ impl Background {
         self.runtime.close();
         self.state.lock().closing = true;
         self.changed.notify_all();
+        self.log_changed.notify_all();
         self.committer.stall_controller().close();
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {

@@ -28,6 +28,7 @@ mod pinned_tree;
 mod punch;
 mod random;
 mod refused;
+mod rotation;
 mod script;
 mod sessions;
 mod sync_every;
