@@ -253,6 +253,13 @@ fn check_survivors(
         env.planted = planted;
     }
     let written = world.run(|| {
+        // Who only reads finds the same as the opening that settles it.
+        let read_only = Options { read_only: true, ..options(false) };
+        let follow = Options { follow: true, ..options(false) };
+        let looks = [read_only, follow].map(|options| {
+            let db = builder(&env, plan.encrypted, options).open();
+            db.map(|db| count(&db)).map_err(|error| error.kind())
+        });
         if then == Then::Repair {
             env.fs.remove(&Path::new(DIR).join("CURRENT")).unwrap();
             let repaired = builder(&env, plan.encrypted, options(false)).repair();
@@ -261,6 +268,11 @@ fn check_survivors(
         let db = plan.open(&env).unwrap_or_else(|error| panic!("it does not open: {error}"));
         let found = count(&db);
         assert!(found >= least, "I2: {least} commits were durable, {found} are there");
+        let is_same = |look: &Result<u64, ErrorKind>| match look {
+            Ok(look) => *look == found,
+            Err(kind) => found == 0 && *kind == ErrorKind::NotFound,
+        };
+        assert!(looks.iter().all(is_same), "{found} are there, and readers find {looks:?}");
         let files = world.files();
         let cut = files.iter().filter(|path| path.to_string_lossy().ends_with(".cut")).count();
         seen.behind += u64::from(cut > 1);
