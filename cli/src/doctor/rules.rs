@@ -211,6 +211,10 @@ fn stall_advice(rule: &str) -> &'static str {
             "raise `compaction_threads`, and `level0_slowdown` and `level0_stop` for bursts"
         }
         "replay_full" => "raise `max_replay_bytes`; an opening after a kill then reads more",
+        "log_sync" => {
+            "use a faster device: it takes what is written more slowly than it comes; see also \
+             `segment_bytes`"
+        }
         "space_ceiling" => {
             "raise `gc.max_space_amplification`, if there is room on the disk: value GC then moves \
              less; see docs/tuning.md"

@@ -73,7 +73,8 @@ fn what_refuses_writes_is_found() {
 
 #[test]
 fn stalls_are_found_by_their_rule() {
-    for rule in ["memtables_full", "level0_slow", "level0_full", "replay_full", "space_ceiling"] {
+    let tree = ["memtables_full", "level0_slow", "level0_full", "replay_full"];
+    for rule in tree.into_iter().chain(["log_sync", "space_ceiling"]) {
         let stalls = json!({ "stalls": { rule: { "count": 900, "seconds": 60.0 } } });
         assert_eq!(stats(stalls.clone()), ["write_stalls"], "{rule}");
         let mut facts = healthy();

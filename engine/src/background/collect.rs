@@ -212,10 +212,16 @@ impl Background {
             return Ok(());
         }
         let committer = &self.committer;
+        let seals = matches!(advice, LogTailAdvice::SealActive { .. });
+        if seals {
+            committer.log().request_spare();
+            if committer.log().prepare_spare().is_err() {
+                // I9: there may be no room. Then the next writer prepares the segment it needs.
+            }
+        }
         let mut log = committer.hold();
-        if matches!(advice, LogTailAdvice::SealActive { .. }) {
-            committer.log().end_active(&mut log)?;
-            committer.log().record_sealed()?;
+        if seals {
+            committer.log().seal_active(&mut log)?;
         }
         for keyspace in &keyspaces {
             keyspace.rotate_memtable();
@@ -224,6 +230,10 @@ impl Background {
         if keyspaces.iter().all(|keyspace| keyspace.peek().immutables.is_empty()) {
             // Everything is in tables; since then the log was only sealed, or a keyspace dropped.
             flush::move_head(&self.runtime, committer)?;
+        }
+        if seals {
+            committer.log().sync_behind()?;
+            committer.log().record_sealed()?;
         }
         self.wake();
         Ok(())

@@ -1,4 +1,6 @@
-//! The thread that syncs the log for [`Durability::SyncEvery`](crate::Durability::SyncEvery).
+//! The thread that syncs the log behind the writers: the segments that are full, and for
+//! [`Durability::SyncEvery`](crate::Durability::SyncEvery) what was written. It also starts the
+//! writeback of the segment that is being written.
 
 use super::{Background, RECHECK_INTERVAL};
 use std::time::Duration;
@@ -10,8 +12,14 @@ impl Background {
         let mut state = self.state.lock();
         if state.sync_due.is_none_or(|earlier| due < earlier) {
             state.sync_due = Some(due);
-            self.changed.notify_all();
+            self.log_changed.notify_all();
         }
+    }
+
+    /// Wakes the thread because a segment was sealed, or writeback is due.
+    pub fn wake_sync(&self) {
+        let _state = self.state.lock();
+        self.log_changed.notify_all();
     }
 
     pub(super) fn sync_when_due(&self) {
@@ -28,7 +36,18 @@ impl Background {
                 state = self.state.lock();
                 continue;
             }
-            state = self.changed.wait_timeout(state, left.unwrap_or(RECHECK_INTERVAL)).0;
+            if self.runtime.health.check().is_ok() && self.committer.log().wants_sync() {
+                drop(state);
+                // I8: after a failure nothing is synced any more, as the database is read-only.
+                let outcome = self.committer.log().sync_behind();
+                self.runtime.counters.background_errors.add(u64::from(outcome.is_err()));
+                // Writers may wait for it, and the manifest gets the lengths of what was synced.
+                self.committer.stall_controller().notify();
+                self.wake();
+                state = self.state.lock();
+                continue;
+            }
+            state = self.log_changed.wait_timeout(state, left.unwrap_or(RECHECK_INTERVAL)).0;
         }
     }
 }

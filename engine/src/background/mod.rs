@@ -1,6 +1,6 @@
 //! Floor 8: the background threads and the choice of their next job. One thread flushes and
 //! prepares spare segments, others compact and drop dead segments, one runs value GC, one syncs
-//! the log for [`Durability::SyncEvery`].
+//! the log behind the writers, and for [`Durability::SyncEvery`].
 //!
 //! A job is done, obsolete (the database closes, or its keyspace was dropped) or has failed; the
 //! kind of an error does not matter. A failed job is tried again after growing pauses, while its
@@ -98,6 +98,8 @@ pub struct Background {
     wants_room: AtomicBool,
     state: Mutex<BackgroundState>,
     changed: Condvar,
+    /// For the thread that syncs the log.
+    log_changed: Condvar,
     threads: Mutex<Vec<Box<dyn Join>>>,
 }
 
@@ -127,6 +129,7 @@ impl Background {
             wants_room: AtomicBool::new(false),
             state: Mutex::new(BackgroundState::default()),
             changed: Condvar::new(),
+            log_changed: Condvar::new(),
             threads: Mutex::new(Vec::new()),
         }
     }
@@ -188,6 +191,7 @@ impl Background {
         self.runtime.close();
         self.state.lock().closing = true;
         self.changed.notify_all();
+        self.log_changed.notify_all();
         self.committer.stall_controller().close();
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {

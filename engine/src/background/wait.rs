@@ -84,5 +84,6 @@ impl Background {
             || !set.tables().purge.is_empty()
             || !dead::pick(&set.current()).is_empty()
             || self.committer.log().wants_spare()
+            || self.committer.log().wants_sync()
     }
 }

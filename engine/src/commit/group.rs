@@ -62,6 +62,8 @@ pub struct CommitParts {
     pub flush_after_log_bytes: u64,
     /// Wakes the background.
     pub wake: Box<dyn Fn() + Send + Sync>,
+    /// Wakes the thread that syncs what was sealed.
+    pub wake_sync: Box<dyn Fn() + Send + Sync>,
     /// Requests a sync within this time.
     pub sync_within: Box<dyn Fn(Duration) + Send + Sync>,
 }
@@ -285,7 +287,7 @@ impl Committer {
             }
             match log.writer.as_mut() {
                 // Nothing was written since the last segment was sealed, by this session or the one
-                // before.
+                // before. This session's may not be synced.
                 None => (seqno, self.parts.log.end(&log), None),
                 Some(writer) => {
                     writer.write_out()?;
@@ -296,9 +298,10 @@ impl Committer {
                 }
             }
         };
-        if let Some(syncer) = syncer {
-            // If the log is rotated meanwhile, rotation syncs the segment itself: no harm.
-            self.parts.log.sync(&syncer)?;
+        match syncer {
+            // If the log is rotated meanwhile, the segment is synced here or there: no harm.
+            Some(syncer) => self.parts.log.sync_up_to(&syncer, end.segment)?,
+            None => self.parts.log.sync_sealed(end.segment)?,
         }
         self.parts.log.note_durable(seqno);
         Ok(end)

@@ -116,7 +116,7 @@ impl Committer {
         }
         parts.runtime.counters.commits.add(1);
         parts.runtime.snapshots.publish(seqno);
-        // The record was synced, and all segments before the active one when they ended.
+        // The record was synced, and all segments before the active one before it.
         parts.log.note_durable(seqno);
         self.rotate_memtables(log, &[], false);
         if std::mem::take(&mut log.is_awaited) {

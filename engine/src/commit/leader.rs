@@ -51,7 +51,7 @@ impl Committer {
         log.next_seqno += count as u64;
         self.publish(log, frames, &pointers, first_seqno, start);
         if durability == Durability::Sync {
-            // All segments before the active one were synced when they ended.
+            // All segments before the active one were synced before it was.
             parts.log.note_durable(log.next_seqno - 1);
         }
         if std::mem::take(&mut log.is_awaited) {
@@ -183,6 +183,9 @@ impl Committer {
                     wake |= keyspace.rotate_memtable();
                 }
             }
+        }
+        if std::mem::take(&mut log.is_sync_due) {
+            (parts.wake_sync)();
         }
         let log_bytes = parts.stall_controller.log_bytes.load(Ordering::Relaxed);
         if log_bytes >= log.next_disk_check {

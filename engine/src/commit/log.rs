@@ -4,18 +4,23 @@
 //!
 //! The next segment is begun in two steps, so that writers seldom wait. Once the active segment is
 //! half full, the background creates an empty file and makes its existence durable in the manifest
-//! (a *spare*). When the active segment is full, the leader syncs it and writes the head of the
-//! spare, which contains the old segment's length. The manifest gets that length later; until then
-//! recovery takes it from that head.
+//! (a *spare*). When the active segment is full, the leader seals it and writes the head of the
+//! spare, which contains the old segment's length, and up to where the log was synced by then. The
+//! background syncs the old segment (`unsynced.rs`), and then the manifest gets its length; until
+//! then recovery takes it from that head.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::base::size::FILE_BLOCK_BYTES;
 use crate::commit::recent::RecentKeys;
+use crate::commit::unsynced::{UnsyncedSegment, UnsyncedSegments};
+use crate::env::planted::PlantedFault;
 use crate::env::sync::Mutex;
 use crate::segment::{SegmentHead, SegmentKind, SegmentWriter, Syncer, WriterSettings};
+use crate::stats::StallReason;
 use crate::throttle::disk::{DiskSpace, base_bytes};
+use crate::throttle::tree::rotation_waits;
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, names};
@@ -24,7 +29,7 @@ use crate::version::settings::Separation;
 use crate::version::view::{KeyspaceState, LoggedMemtable, View};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// A segment whose existence is durable and that holds nothing yet.
 pub struct Spare {
@@ -60,8 +65,10 @@ pub struct Log {
     /// The next segment is prepared once the active one has this many bytes; `None` once it was
     /// requested.
     pub next_spare: Option<u64>,
-    /// True if work for the background has come up: a spare to create, or a length to record.
+    /// True if a spare is to be created by the background.
     pub is_work_due: bool,
+    /// True if the background has a sealed segment to sync, or writeback to start.
+    pub is_sync_due: bool,
     /// The keys of the last commits, for conditional ones.
     pub recent: RecentKeys,
     /// True if somebody waits for the next commit.
@@ -84,6 +91,7 @@ impl Log {
             segment_limit: 0,
             next_spare: None,
             is_work_due: false,
+            is_sync_due: false,
             recent: RecentKeys::starting_after(last_seqno),
             is_awaited: false,
             closed: false,
@@ -122,10 +130,9 @@ pub struct LogSettings {
 }
 
 impl LogSettings {
-    /// Returns the size of segments in a store of `store` bytes. Larger ones make writers wait less
-    /// often, because the commit that begins the next one syncs the last
-    /// (`bench/record/2026-11-23-fill.md`). None is larger than the base of the disk's reserve, in
-    /// which value GC moves what is live in one when the disk is nearly full.
+    /// Returns the size of segments in a store of `store` bytes. Larger ones cost fewer syncs and
+    /// fewer edits (`bench/record/2026-11-23-fill.md`). None is larger than the base of the disk's
+    /// reserve, in which value GC moves what is live in one when the disk is nearly full.
     fn segment_limit(&self, store: u64) -> u64 {
         let slack = (store as f64 * self.garbage_share()) as u64;
         let limit = (slack / SEGMENT_OF_SLACK).max(self.allowance_bytes / SEGMENT_OF_ALLOWANCE);
@@ -161,13 +168,17 @@ pub struct LogShared {
     /// True once the active segment is full enough for a spare to be created.
     is_spare_wanted: AtomicBool,
     sealed: Mutex<Vec<SealedLength>>,
+    unsynced: UnsyncedSegments,
+    /// The segment with writeback to be started.
+    writeback_due: Mutex<Option<Syncer>>,
     /// Every commit up to this sequence number is on stable storage.
     durable: AtomicU64,
 }
 
 impl LogShared {
-    /// Creates the shared part of a log.
-    pub fn new(runtime: Runtime, settings: LogSettings) -> Self {
+    /// Creates the shared part of a log. It keeps in `unsynced` how many sealed segments are not
+    /// synced.
+    pub fn new(runtime: Runtime, settings: LogSettings, unsynced: Arc<AtomicUsize>) -> Self {
         LogShared {
             runtime,
             settings,
@@ -175,6 +186,8 @@ impl LogShared {
             spares: Mutex::new(VecDeque::new()),
             is_spare_wanted: AtomicBool::new(false),
             sealed: Mutex::new(Vec::new()),
+            unsynced: UnsyncedSegments::new(unsynced),
+            writeback_due: Mutex::new(None),
             durable: AtomicU64::new(0),
         }
     }
@@ -264,8 +277,20 @@ impl LogShared {
         self.is_spare_wanted.load(Ordering::Relaxed) && self.spares.lock().is_empty()
     }
 
-    /// Requests a spare once the active segment is half full.
+    /// Requests a spare, so that a segment that is sealed early is followed by one that is there.
+    pub fn request_spare(&self) {
+        self.is_spare_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Requests a spare once the active segment is half full, and the writeback that is due.
     pub fn look_ahead(&self, log: &mut Log) {
+        if let Some(writer) = log.writer.as_mut()
+            && writer.take_writeback_due()
+        {
+            // What is due in an earlier segment is left to its sync, which begins with writeback.
+            *self.writeback_due.lock() = Some(writer.syncer());
+            log.is_sync_due = true;
+        }
         let is_due = |at| log.writer.as_ref().is_some_and(|writer| writer.len() >= at);
         if log.next_spare.is_some_and(is_due) {
             log.next_spare = None;
@@ -287,35 +312,79 @@ impl LogShared {
         self.rotate(log)
     }
 
-    /// Syncs and seals the active segment, if there is one. The next write begins another.
+    /// Seals and syncs the active segment, if there is one, and all before it. The next write
+    /// begins another.
     pub fn end_active(&self, log: &mut Log) -> Result<()> {
+        self.seal_active(log)?;
+        self.sync_sealed(self.end(log).segment)
+    }
+
+    /// Seals the active segment, if there is one, and leaves its sync to the background.
+    pub fn seal_active(&self, log: &mut Log) -> Result<()> {
         let (Some(writer), Some(active)) = (log.writer.as_mut(), log.active.as_ref()) else {
             return Ok(());
         };
-        // I2: the old segment is durable before the new one can acknowledge anything, so whatever
-        // survives a crash in the new one has all of the old one before it.
-        let length = self.end_segment(writer)?;
+        // After a failed write the segment ends with the last good frame: acknowledged frames that
+        // are still buffered are written out first, and if that fails again, so does this (I9).
+        writer.write_out()?;
+        let length = writer.seal()?;
         let id = active.id();
         assert_eq!(id, writer.segment().id(), "the active segment is the one written to");
         let is_later = log.previous.is_none_or(|(before, _)| before < id);
         assert!(is_later, "I2: segments are replayed in the order of their ids");
+        // The lock of the log is held, so all that is visible is in this segment, or before it.
+        let (visible, last_seqno) = (self.runtime.snapshots.visible(), log.next_seqno - 1);
+        let syncer = writer.syncer();
+        self.unsynced.push(UnsyncedSegment { id, length, visible, last_seqno, syncer });
         log.previous = Some((id, length));
         (log.writer, log.active) = (None, None);
-        self.runtime.set.note_seqno(log.next_seqno - 1);
-        // The lock of the log is held, so all that is visible was in the segment.
-        self.note_durable(self.runtime.snapshots.visible());
-        self.sealed.lock().push(SealedLength { id, length });
-        log.is_work_due = true;
+        log.is_sync_due = true;
         Ok(())
     }
 
-    /// Syncs and seals the active segment, if any, and begins the next one.
+    /// Makes durable, oldest first, what was sealed before segment `end`. I2: this comes before
+    /// each sync of a segment at or behind `end`. A failure is final (I8).
+    pub fn sync_sealed(&self, end: SegmentId) -> Result<()> {
+        self.unsynced.sync_before(end, |segment| {
+            match self.runtime.env.planted.is(PlantedFault::SealedSyncSwallowed) {
+                true => drop(segment.syncer.sync()),
+                false => self.sync(&segment.syncer)?,
+            }
+            // Numbers get to the manifest once they are durable. A number that it knows and the log
+            // has lost would be a gap in the log.
+            self.runtime.set.note_seqno(segment.last_seqno);
+            self.note_durable(segment.visible);
+            let (id, length) = (segment.id, segment.length);
+            self.sealed.lock().push(SealedLength { id, length });
+            Ok(())
+        })
+    }
+
+    /// Starts the writeback that is due, and syncs what was sealed. The work of a thread of the
+    /// background; returns false if there was nothing to do.
+    pub fn sync_behind(&self) -> Result<bool> {
+        let due = self.writeback_due.lock().take();
+        if let Some(syncer) = &due {
+            syncer.write_back();
+        }
+        let has_sealed = self.unsynced.len() > 0;
+        self.sync_sealed(SegmentId(u64::MAX))?;
+        Ok(due.is_some() || has_sealed)
+    }
+
+    /// Returns true if [`LogShared::sync_behind`] has something to do.
+    pub fn wants_sync(&self) -> bool {
+        self.unsynced.len() > 0 || self.writeback_due.lock().is_some()
+    }
+
+    /// Seals the active segment, if any, and begins the next one.
     fn rotate(&self, log: &mut Log) -> Result<()> {
         if log.closed {
             return Err(Error::closed("the database was closed"));
         }
         // I1: the buffer may end in the middle of a frame if a commit panicked.
         self.runtime.health.check()?;
+        self.leave_few_unsynced()?;
         let spare = self.take_spare()?;
         if let Err(error) = self.begin(log, &spare) {
             if self.runtime.health.check().is_ok() {
@@ -325,6 +394,19 @@ impl LogShared {
             return Err(error);
         }
         Ok(())
+    }
+
+    /// Waits for the sync of what was sealed if the writers that were admitted before they would
+    /// have had to wait have filled more segments than may be unsynced.
+    fn leave_few_unsynced(&self) -> Result<()> {
+        if !rotation_waits(self.unsynced.len()) {
+            return Ok(());
+        }
+        let clock = &self.runtime.env.clock;
+        let begun = clock.now();
+        let synced = self.sync_sealed(SegmentId(u64::MAX));
+        self.runtime.counters.stall(StallReason::LogSync, clock.since(begun));
+        synced
     }
 
     /// Returns the spare; creates it if the background has not, or waits if the background is
@@ -373,7 +455,7 @@ impl LogShared {
     }
 
     fn begin(&self, log: &mut Log, spare: &Spare) -> Result<()> {
-        self.end_active(log)?;
+        self.seal_active(log)?;
         assert!(log.writer.is_none() && log.active.is_none(), "one segment is active at a time");
         let head = SegmentHead {
             database: self.runtime.set.tables().identity.id,
@@ -384,6 +466,8 @@ impl LogShared {
             first_seqno: log.next_seqno,
             previous: log.previous.map(|(id, _)| id),
             previous_bytes: log.previous.map_or(0, |(_, length)| length),
+            // What is synced meanwhile makes this say too little, which is true as well.
+            first_unsynced: self.unsynced.first(),
         };
         let segment = spare.handle.segment.clone();
         let limit = self.segment_bytes();
@@ -393,7 +477,6 @@ impl LogShared {
             buffer_bytes: self.settings.buffer_bytes,
             prepare_bytes: if self.settings.mapped_appends { prepared } else { 0 },
             most_prepared_bytes: usual.most_prepared_bytes.min(most),
-            expected_bytes: limit,
             ..usual
         };
         // A crash before the head is durable leaves a segment that was never begun.
@@ -410,19 +493,19 @@ impl LogShared {
     /// Makes everything appended durable.
     pub fn sync_writer(&self, writer: &mut SegmentWriter) -> Result<()> {
         writer.write_out()?;
-        self.sync(&writer.syncer())
+        self.sync_up_to(&writer.syncer(), writer.segment().id())
     }
 
-    /// Makes a segment durable for good; returns its final length. After a failed write that is the
-    /// end of the last good frame: acknowledged frames that are still buffered are written out
-    /// first, and if that fails again, so does this (I9).
-    fn end_segment(&self, writer: &mut SegmentWriter) -> Result<u64> {
-        self.sync_writer(writer)?;
-        writer.seal().map_err(|error| self.runtime.health.fail(&error))
+    /// Makes the active segment durable, `id`, and before it all that was sealed (I2).
+    pub fn sync_up_to(&self, syncer: &Syncer, id: SegmentId) -> Result<()> {
+        if !self.runtime.env.planted.is(PlantedFault::SealedForgotten) {
+            self.sync_sealed(id)?;
+        }
+        self.sync(syncer)
     }
 
     /// Syncs a segment; a failure is final (I8).
-    pub fn sync(&self, syncer: &Syncer) -> Result<()> {
+    fn sync(&self, syncer: &Syncer) -> Result<()> {
         self.runtime.counters.log_syncs.add(1);
         // Syncs of a segment are serial, and a failed one is remembered: the kernel reports a
         // failed writeback once, perhaps to another thread's sync.
@@ -430,7 +513,7 @@ impl LogShared {
         self.runtime.health.check()
     }
 
-    /// Returns the end of the log while no segment is active; everything before it is durable.
+    /// Returns the end of the log while no segment is active.
     pub fn end(&self, log: &Log) -> LogPosition {
         // The position is the start of the next id rather than the end of the segment, so that the
         // head can move past the segment.

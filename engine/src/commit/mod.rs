@@ -28,3 +28,4 @@ pub mod stall;
 pub mod stall_events;
 #[cfg(test)]
 mod tests;
+mod unsynced;

@@ -1,8 +1,16 @@
 //! Replays the log behind the head: a prefix of the commit order, each frame whole (I1, I2).
 //!
 //! The length of every segment but the last is known: from the manifest, or from the head of the
-//! next one, which is written after the former was synced. So all of their content must be there,
-//! and anything missing is corruption. Only the last segment may end in a torn tail.
+//! next one. Segments are synced in their order, but perhaps after the next ones were begun. So
+//! there are those that are known to have been synced: all of their content must be there, and
+//! anything missing is corruption. The others come last, at most a few of them. The first of these
+//! that is not whole ends the log in a torn tail. What lies behind it is none of the log, though it
+//! may be there: it was not promised to survive, and a commit that is lost comes before it (I2).
+//!
+//! What tells that a segment was synced: the manifest has its length, or that of a later one; the
+//! head of the log has passed it; a table points into a later one (the log is synced before a table
+//! is written); the head of a later segment says so; and, asked only before anything is taken for
+//! torn, a frame of a later segment says that this one was synced, at least a part of it.
 //!
 //! Each file is opened twice, first for its head and then for its frames, and only one at a time.
 
@@ -12,10 +20,11 @@ use crate::base::error::{Error, InFile, IoContext, Result};
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::env::Env;
+use crate::env::planted::PlantedFault;
 use crate::memtable::Memtable;
 use crate::segment::{
     HEAD_BYTES, RecordKind, RecordView, ScanMode, ScanStart, ScanTail, SegmentHead, SegmentKind,
-    read_head, scan,
+    evidence_of_any_sync, read_head, scan, written_bytes,
 };
 use crate::version::files::SegmentHandle;
 use crate::version::settings::KeyspaceOptions;
@@ -34,7 +43,8 @@ pub struct Replayed<'a> {
     pub record: &'a RecordView<'a>,
 }
 
-/// Bytes at the end of the log that are no part of it: a write that a crash cut short.
+/// Bytes at the end of the log that are no part of it: a write that a crash cut short, or one that
+/// came after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
     /// The id of the segment.
@@ -50,16 +60,20 @@ pub struct TornTail {
 pub struct ReplayReport {
     /// The newest sequence number in the log behind the head; 0 if there is none.
     pub last_seqno: SeqNo,
-    /// The newest sequence number before the last segment that was begun: the one before that was
-    /// synced first.
+    /// The newest sequence number before the first segment that is not known to be synced.
     pub settled_seqno: SeqNo,
     /// The last segment that was begun, and the offset where its last good frame ends.
     pub last: Option<(SegmentId, u64)>,
     /// Segments whose length the manifest lacks, with that length in bytes.
     pub sealed: Vec<(SegmentId, u64)>,
+    /// Segments among them before this one were synced before the crash.
+    pub synced_below: SegmentId,
     /// Segments that were never begun.
     pub never_begun: Vec<SegmentId>,
-    /// The torn tail, if there is one, and a head that was never written whole.
+    /// Segments that were begun and lie behind the torn tail.
+    pub behind: Vec<SegmentId>,
+    /// The torn tail, if there is one, all that lies behind it, and a head that was never written
+    /// whole.
     pub torn: Vec<TornTail>,
     /// Bytes of log replayed.
     pub bytes: u64,
@@ -71,6 +85,24 @@ pub struct ReplayReport {
 struct Begun {
     live: LiveSegment,
     head: SegmentHead,
+}
+
+/// What is where the head of a segment would be.
+enum HeadFound {
+    Whole(SegmentHead),
+    Nothing,
+    /// A head that is not whole, in a file of this many bytes.
+    Torn(u64, Error),
+}
+
+/// The segments that a replay looks at.
+struct LogFound {
+    /// Those that follow each other.
+    begun: Vec<Begun>,
+    /// Those that were begun behind one whose head is lost.
+    behind: Vec<Begun>,
+    /// All before this one were synced.
+    synced_below: SegmentId,
 }
 
 /// Inserts a record of the log, at `pointer`, into a memtable of a keyspace with these settings, as
@@ -117,65 +149,184 @@ pub fn replay(
     each: &mut dyn FnMut(Replayed<'_>) -> Result<()>,
 ) -> Result<ReplayReport> {
     let mut report = ReplayReport::default();
-    let begun = find_begun(env, version, &mut report)?;
+    let LogFound { mut begun, mut behind, mut synced_below } =
+        find_begun(env, version, &mut report)?;
+    if env.planted.is(PlantedFault::DamageTorn) {
+        synced_below = SegmentId(0);
+    }
+    report.synced_below = synced_below;
+    let unsynced = begun.iter().find(|segment| segment.head.id >= synced_below).or(begun.last());
+    report.settled_seqno = unsynced.map_or(0, |first| first.head.first_seqno.saturating_sub(1));
     let mut expected: Option<SeqNo> = None;
-    report.settled_seqno = begun.last().map_or(0, |last| last.head.first_seqno.saturating_sub(1));
-    for (index, segment) in begun.iter().enumerate() {
-        let length = known_length(segment, begun.get(index + 1))?;
-        if segment.live.sealed.is_none()
+    for index in 0..begun.len() {
+        let (segment, next) = (&begun[index], begun.get(index + 1));
+        let length = known_length(segment, next)?;
+        let id = segment.head.id;
+        if id < version.head.segment
             && let Some(length) = length
         {
-            report.sealed.push((segment.head.id, length));
-        }
-        let passed = segment.head.id < version.head.segment;
-        if passed && let Some(length) = length {
-            report.last = Some((segment.head.id, length));
+            report.note_end(segment, length);
             continue;
         }
         if expected.is_some_and(|expected| expected != segment.head.first_seqno) {
             return Err(gap(segment, expected));
         }
-        expected = read_segment(env, segment, length, version.head, &mut report, each)?;
+        let mode = match length {
+            Some(length) if id < synced_below => ScanMode::Sealed(length),
+            Some(length) => ScanMode::Unsynced(length),
+            None => ScanMode::Tail,
+        };
+        let end;
+        (expected, end) = read_segment(env, segment, mode, version.head, &mut report, each)?;
+        if length.is_some_and(|length| end < length) {
+            // The log ends here.
+            behind.splice(0..0, begun.drain(index + 1..));
+            if env.planted.is(PlantedFault::TornPassed) {
+                expected = None;
+                begun.append(&mut behind);
+                continue;
+            }
+            check_unsynced(env, &begun[index], end, &behind)?;
+            break;
+        }
+    }
+    for segment in behind {
+        report.leave_behind(env, &segment)?;
     }
     Ok(report)
 }
 
 /// Reads the heads of the log segments from the head of the log on, and of those before it whose
 /// length the manifest lacks.
-fn find_begun(env: &Env, version: &Version, report: &mut ReplayReport) -> Result<Vec<Begun>> {
-    let mut begun: Vec<Begun> = Vec::new();
-    let mut unreadable: Option<(TornTail, Error)> = None;
+fn find_begun(env: &Env, version: &Version, report: &mut ReplayReport) -> Result<LogFound> {
+    let mut synced_below = version.head.segment;
+    let mut found: Vec<(LiveSegment, HeadFound)> = Vec::new();
     for (&id, live) in version.segments.iter() {
         let segment = &live.handle.segment;
-        let matters = live.sealed.is_none() || id >= version.head.segment;
-        if segment.kind() != SegmentKind::Log || !matters {
+        if segment.kind() != SegmentKind::Log {
+            continue;
+        }
+        // What is named by a table is synced, but only as far as it was written by then.
+        let is_named = version.uses.of(id).count > 0;
+        synced_below = synced_below.max(match live.sealed {
+            Some(_) => SegmentId(id.0 + 1),
+            None if is_named => id,
+            None => SegmentId(0),
+        });
+        if live.sealed.is_some() && id < version.head.segment {
             continue;
         }
         let path = segment.path();
         let file = env.fs.open(path).doing("open a log segment", path)?;
-        match read_head(&*file, path, segment.database(), id) {
+        let head = match read_head(&*file, path, segment.database(), id) {
             Ok(Some(head)) => {
-                // A head is synced before the next one is written.
-                if let Some((_, error)) = unreadable {
-                    return Err(error);
-                }
-                begun.push(Begun { live: live.clone(), head });
+                synced_below = synced_below.max(head.synced_below());
+                HeadFound::Whole(head)
             }
-            Ok(None) if live.sealed.is_none() => report.never_begun.push(id),
+            Ok(None) if live.sealed.is_none() => HeadFound::Nothing,
             Ok(None) => return Err(lost_content(path)),
-            // Only the last head can be torn, because it had not been synced.
-            Err(error) if live.sealed.is_some() || unreadable.is_some() => return Err(error),
-            Err(error) => {
-                let bytes = file.len().doing("measure", path)?;
-                unreadable = Some((TornTail { segment: id, offset: 0, bytes }, error));
+            Err(error) if live.sealed.is_some() => return Err(error),
+            Err(error) => HeadFound::Torn(file.len().doing("measure", path)?, error),
+        };
+        found.push((live.clone(), head));
+    }
+    follow_chain(env, found, synced_below, report)
+}
+
+/// Follows the segments from one to the next, up to one whose head is lost.
+fn follow_chain(
+    env: &Env,
+    found: Vec<(LiveSegment, HeadFound)>,
+    synced_below: SegmentId,
+    report: &mut ReplayReport,
+) -> Result<LogFound> {
+    let (mut begun, mut behind): (Vec<Begun>, Vec<Begun>) = (Vec::new(), Vec::new());
+    let mut lost: Option<(LiveSegment, Option<Error>)> = None;
+    for (live, head) in found {
+        let id = live.handle.id();
+        match head {
+            HeadFound::Whole(head) => {
+                // What this one does not follow was never begun.
+                let follows = |lost: SegmentId| head.previous.is_some_and(|before| before >= lost);
+                let is_lost = lost.as_ref().is_some_and(|(lost, _)| follows(lost.handle.id()));
+                if is_lost || !behind.is_empty() {
+                    behind.push(Begun { live, head });
+                } else {
+                    lost = None;
+                    begun.push(Begun { live, head });
+                }
+            }
+            HeadFound::Nothing => {
+                report.never_begun.push(id);
+                lost = lost.or(Some((live, None)));
+            }
+            HeadFound::Torn(bytes, error) => {
+                report.never_begun.push(id);
+                report.torn.push(TornTail { segment: id, offset: 0, bytes });
+                lost = lost.or(Some((live, Some(error))));
             }
         }
     }
-    if let Some((torn, _)) = unreadable {
-        report.never_begun.push(torn.segment);
-        report.torn.push(torn);
+    if let Some((live, error)) = lost.filter(|_| !behind.is_empty()) {
+        let id = live.handle.id();
+        let error = error.unwrap_or_else(|| lost_content(live.handle.path()));
+        // The head of a segment is synced before anything behind it is.
+        if id < synced_below || witness(env, &behind)?.is_some() {
+            return Err(error);
+        }
     }
-    Ok(begun)
+    Ok(LogFound { begun, behind, synced_below })
+}
+
+/// Returns the first of these segments in which a frame says that a sync came before it.
+fn witness<'a>(env: &Env, segments: &'a [Begun]) -> Result<Option<&'a Begun>> {
+    for segment in segments {
+        let handle = &segment.live.handle;
+        let path = handle.path();
+        let file = env.fs.open(path).doing("open a log segment", path)?;
+        if evidence_of_any_sync(&*file, path, &segment.head, handle.segment.seal())?.is_some() {
+            return Ok(Some(segment));
+        }
+    }
+    Ok(None)
+}
+
+/// Refuses a segment that ends at `end`, before its length, though one of those behind it says that
+/// it was synced.
+fn check_unsynced(env: &Env, segment: &Begun, end: u64, behind: &[Begun]) -> Result<()> {
+    let Some(witness) = witness(env, behind)? else { return Ok(()) };
+    if env.planted.is(PlantedFault::DamageTorn) {
+        return Ok(());
+    }
+    let what = format!(
+        "a log segment is damaged, though it was synced: a frame in segment {} says so",
+        witness.head.id
+    );
+    Err(Error::corruption(what)
+        .in_file(segment.live.handle.path())
+        .at(end)
+        .advise("restore the database from a checkpoint"))
+}
+
+impl ReplayReport {
+    /// Notes where a segment ends.
+    fn note_end(&mut self, segment: &Begun, end: u64) {
+        if segment.live.sealed.is_none() {
+            self.sealed.push((segment.head.id, end));
+        }
+        self.last = Some((segment.head.id, end));
+    }
+
+    /// Notes a segment behind the end of the log.
+    fn leave_behind(&mut self, env: &Env, segment: &Begun) -> Result<()> {
+        let (id, path) = (segment.head.id, segment.live.handle.path());
+        let file = env.fs.open(path).doing("open a log segment", path)?;
+        let bytes = written_bytes(&*file, path, 0, file.len().doing("measure", path)?)?;
+        self.torn.push(TornTail { segment: id, offset: 0, bytes });
+        self.never_begun.push(id);
+        self.behind.push(id);
+        Ok(())
+    }
 }
 
 fn lost_content(path: &std::path::Path) -> Error {
@@ -212,19 +363,19 @@ fn gap(segment: &Begun, expected: Option<SeqNo>) -> Error {
     .in_file(segment.live.handle.path())
 }
 
-/// Reads one segment; returns the sequence number that comes next.
+/// Reads one segment; returns the sequence number that comes next, and the offset where its frames
+/// end.
 fn read_segment(
     env: &Env,
     segment: &Begun,
-    length: Option<u64>,
+    mode: ScanMode,
     log_head: LogPosition,
     report: &mut ReplayReport,
     each: &mut dyn FnMut(Replayed<'_>) -> Result<()>,
-) -> Result<Option<SeqNo>> {
+) -> Result<(Option<SeqNo>, u64)> {
     let Begun { live, head } = segment;
     let path = live.handle.path();
     let file = env.fs.open(path).doing("open a log segment", path)?;
-    let mode = length.map_or(ScanMode::Tail, ScanMode::Sealed);
     let start = if head.id == log_head.segment && log_head.offset > HEAD_BYTES as u64 {
         ScanStart { offset: log_head.offset, seqno: None }
     } else {
@@ -253,15 +404,13 @@ fn read_segment(
     };
     let seal = live.handle.segment.seal();
     let end = scan(&*file, path, head, seal, mode, start, &mut deliver)?;
-    if length.is_none() {
-        report.sealed.push((head.id, end.end_offset));
-    }
     if let ScanTail::Torn { offset, bytes } = end.tail {
         report.torn.push(TornTail { segment: head.id, offset, bytes });
-    } else if length.is_none() && end.end_offset < file.len().doing("measure", path)? {
-        // Zeroes that were prepared for appends: they are cut off, and nothing is kept aside.
+    } else if live.sealed.is_none() && end.end_offset < file.len().doing("measure", path)? {
+        // Zeroes that were prepared for appends, or what was written behind the final length: they
+        // are cut off, and nothing is kept aside.
         report.torn.push(TornTail { segment: head.id, offset: end.end_offset, bytes: 0 });
     }
-    report.last = Some((head.id, end.end_offset));
-    Ok(end.next_seqno)
+    report.note_end(segment, end.end_offset);
+    Ok((end.next_seqno, end.end_offset))
 }

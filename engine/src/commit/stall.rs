@@ -30,6 +30,8 @@ pub struct WriteStallController {
     pub log_bytes: AtomicU64,
     /// The value of `log_bytes` at the oldest entry that is not in a table.
     pub head_bytes: AtomicU64,
+    /// The number of full segments of the log that wait for their sync.
+    pub unsynced: Arc<AtomicUsize>,
     /// The rule of the ceiling of space, which value GC sets.
     pub space: PaceMaker,
     /// The last space of the disk, which puts leave to others.
@@ -78,6 +80,7 @@ impl WriteStallController {
             clock,
             log_bytes: AtomicU64::new(0),
             head_bytes: AtomicU64::new(0),
+            unsynced: Arc::default(),
             space: PaceMaker::default(),
             reserve,
             open_stalls: OpenStalls::default(),
@@ -151,6 +154,7 @@ impl WriteStallController {
             immutables: view.immutables.len(),
             level0: view.levels.level0_runs().len(),
             backlog: self.backlog(),
+            unsynced: self.unsynced.load(Ordering::Relaxed),
         })
     }
 
@@ -292,7 +296,8 @@ mod tests {
     use crate::throttle::disk::DiskSpace;
 
     fn stall_controller(env: &Env) -> WriteStallController {
-        let limits = StallLimits { immutables: 1, level0_slow: 1, level0_full: 1, replay_bytes: 1 };
+        let (immutables, level0_slow, level0_full, replay_bytes, unsynced) = (1, 1, 1, 1, 1);
+        let limits = StallLimits { immutables, level0_slow, level0_full, replay_bytes, unsynced };
         WriteStallController::new(
             limits,
             Arc::default(),

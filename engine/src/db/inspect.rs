@@ -14,7 +14,9 @@ use crate::env::fs::{File, NameKind};
 use crate::env::key_provider::KeyProvider;
 use crate::env::{Env, OsSettings};
 use crate::relocation::{RelocationMeta, RelocationTable, TargetUse};
-use crate::segment::{RecordKind, RecordSeal, ScanMode, ScanStart, ScanTail, read_head, scan};
+use crate::segment::{
+    RecordKind, RecordSeal, ScanMode, ScanStart, ScanTail, SegmentHead, read_head, scan,
+};
 use crate::table::TableStats;
 use crate::table::{Properties, Table, TableMeta};
 use crate::version::files::names::{self, FileName};
@@ -227,6 +229,25 @@ fn inspect_manifest(
     printed.map(|_| ())
 }
 
+fn inspect_head(head: &SegmentHead, path: &Path, out: &mut dyn Write) -> Result<()> {
+    let previous = match head.previous {
+        Some(id) => format!("follows segment {id}, which has {} bytes", head.previous_bytes),
+        None => "the first".to_owned(),
+    };
+    let unsynced = match head.first_unsynced {
+        Some(id) => format!(", begun before segment {id} was synced"),
+        None => String::new(),
+    };
+    print(
+        out,
+        path,
+        format_args!(
+            "{:?} segment, epoch {:016x}, from commit {}, {previous}{unsynced}\n",
+            head.kind, head.epoch, head.first_seqno
+        ),
+    )
+}
+
 fn inspect_segment(
     file: &dyn File,
     header: &Header,
@@ -238,18 +259,7 @@ fn inspect_segment(
     let Some(head) = read_head(file, path, header.database, id)? else {
         return print(out, path, format_args!("never begun\n"));
     };
-    let previous = match head.previous {
-        Some(id) => format!("follows segment {id}, which has {} bytes", head.previous_bytes),
-        None => "the first".to_owned(),
-    };
-    print(
-        out,
-        path,
-        format_args!(
-            "{:?} segment, epoch {:016x}, from commit {}, {previous}\n",
-            head.kind, head.epoch, head.first_seqno
-        ),
-    )?;
+    inspect_head(&head, path, out)?;
     let mut each = |frame: &crate::segment::Frame<'_>| {
         let durable = frame.header.durable;
         let count = frame.records.len();

@@ -270,15 +270,22 @@ impl Opening {
             buffer_bytes: self.options.write_buffer_bytes,
             mapped_appends: self.options.mapped_appends,
         };
-        let (waker, syncer) = (core.clone(), core.clone());
+        let (waker, sync_waker, syncer) = (core.clone(), core.clone(), core.clone());
+        let stall_controller = Arc::new(self.stall_controller(runtime, recovered));
+        let unsynced = stall_controller.unsynced.clone();
         let parts = CommitParts {
-            log: Arc::new(LogShared::new(runtime.clone(), settings)),
-            stall_controller: Arc::new(self.stall_controller(runtime, recovered)),
+            log: Arc::new(LogShared::new(runtime.clone(), settings, unsynced)),
+            stall_controller,
             runtime: runtime.clone(),
             flush_after_log_bytes: self.options.max_replay_bytes / 2,
             wake: Box::new(move || {
                 if let Some(core) = waker.upgrade() {
                     core.background.wake();
+                }
+            }),
+            wake_sync: Box::new(move || {
+                if let Some(core) = sync_waker.upgrade() {
+                    core.background.wake_sync();
                 }
             }),
             sync_within: Box::new(move |time| {

@@ -7,7 +7,7 @@ use crate::env::OsSettings;
 use crate::env::batch_read::ParallelReads;
 use crate::gc::settings::GcOptions;
 use crate::hot::StaleTrigger;
-use crate::throttle::tree::StallLimits;
+use crate::throttle::tree::{MOST_UNSYNCED, StallLimits};
 use crate::version::owner::OPTIONS_HEAD;
 use crate::version::settings::{KeyspaceOptions, within};
 use std::fmt;
@@ -257,6 +257,7 @@ impl Options {
             level0_slow: self.level0_slowdown,
             level0_full: self.level0_stop,
             replay_bytes: self.max_replay_bytes,
+            unsynced: MOST_UNSYNCED,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Faults that a test plants in the engine, to see that its checks find them. Only a build for the
 //! simulation can have one; in all others [`Planted::is`] is constantly false.
 
-/// A fault in how conditional commits are checked, or in how an ingest is committed.
+/// A fault in how conditional commits are checked, how an ingest is committed, or how the log is
+/// synced and replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlantedFault {
     /// Ranges that a transaction has walked are forgotten.
@@ -20,6 +21,14 @@ pub enum PlantedFault {
     IngestForgotten,
     /// The log is not synced before the edit of an ingest.
     IngestUnsynced,
+    /// The active segment of the log is synced before those that were sealed earlier.
+    SealedForgotten,
+    /// A sealed segment counts as synced although its sync has failed.
+    SealedSyncSwallowed,
+    /// Replay goes on behind a segment that is not whole.
+    TornPassed,
+    /// Replay takes any damage for what was not synced.
+    DamageTorn,
 }
 
 /// The fault that was planted, if any.

@@ -21,7 +21,7 @@ mod keyspaces;
 pub mod leftovers;
 pub mod manifest;
 pub mod place;
-mod settle;
+pub mod settle;
 
 use crate::base::error::{Error, Result};
 use crate::commit::replay::{ReplayReport, replay};

@@ -21,9 +21,9 @@ const COPY_BYTES: usize = 1 << 20;
 impl Recovered {
     /// Makes what recovery found durable. If the last session closed cleanly, the manifest is
     /// synced and at most OPTIONS, whose text is `options`, changes. Otherwise what a crash left is
-    /// settled in this order: the log and the copy of the torn bytes are made durable, a new
-    /// manifest comes into force, orphans are removed, the torn bytes are cut off. After a crash in
-    /// between, the next opening repeats it.
+    /// settled in this order: the log and the copy of the torn bytes are made durable, segments
+    /// behind the torn one are emptied, a new manifest comes into force, orphans are removed, the
+    /// torn bytes are cut off. After a crash in between, the next opening repeats it.
     pub fn settle(&mut self, env: &Env, options: &str) -> Result<()> {
         let tables = self.set.tables().clone();
         let dir = &tables.dir;
@@ -37,6 +37,9 @@ impl Recovered {
         sync_log(env, dir, &self.replay)?;
         for torn in self.replay.torn.iter().filter(|torn| torn.bytes > 0) {
             put_aside(env, dir, tables.identity.id, torn)?;
+        }
+        for &id in &self.replay.behind {
+            empty(env, dir, id)?;
         }
         // The first edit of this opening begins a new manifest.
         self.set.apply(|_| Ok(settling_edit(&self.replay)), &[], None)?;
@@ -74,10 +77,11 @@ fn sync_log(env: &Env, dir: &Path, report: &ReplayReport) -> Result<()> {
     for &(id, length) in &report.sealed {
         let path = names::segment(dir, id);
         let file = env.fs.open_write(&path).doing("open", &path)?;
-        // I8: the last segment is written again, because after a failed sync the kernel may take
-        // pages for clean that never reached the disk, and would not sync them again. The bytes are
-        // the same, so a crash at any point of this loses nothing that was there.
-        if report.last == Some((id, length)) {
+        // I8: what may not have been synced is written again, because after a failed sync the
+        // kernel may take pages for clean that never reached the disk, and would not sync them
+        // again. The bytes are the same, so a crash at any point of this loses nothing that was
+        // there. The segments come in their order, so what is lost is at the end.
+        if id >= report.synced_below {
             rewrite(&*file, &path, length)?;
         }
         // I2: a power cut after this sync takes back nothing that was recovered. One before it may;
@@ -88,7 +92,7 @@ fn sync_log(env: &Env, dir: &Path, report: &ReplayReport) -> Result<()> {
 }
 
 /// Writes the first `length` bytes of a file again.
-fn rewrite(file: &dyn File, path: &Path, length: u64) -> Result<()> {
+pub fn rewrite(file: &dyn File, path: &Path, length: u64) -> Result<()> {
     let mut buffer = vec![0; usize::try_from(length).unwrap_or(COPY_BYTES).min(COPY_BYTES)];
     let mut offset = 0;
     while offset < length {
@@ -123,6 +127,17 @@ fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Result<()
     }
     target.sync().doing("sync", &to)?;
     env.fs.sync_dir(dir).doing("sync the directory", dir)
+}
+
+/// Empties a segment behind the end of the log, of which there is a copy by now. The manifest is
+/// about to forget it: an edit that is lost later must leave no segment that was in use.
+fn empty(env: &Env, dir: &Path, id: SegmentId) -> Result<()> {
+    let path = names::segment(dir, id);
+    let file = env.fs.open_write(&path).doing("open", &path)?;
+    // A crash before this is durable leaves all of it, or what was never begun. The log ends before
+    // it either way.
+    file.set_len(0).doing("empty", &path)?;
+    file.sync().doing("sync", &path)
 }
 
 /// Cuts the torn bytes off a segment whose length is in the manifest by now.

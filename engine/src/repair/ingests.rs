@@ -46,9 +46,12 @@ pub struct LoggedIngests {
 }
 
 impl LoggedIngests {
-    /// Takes the ingests out of `segments`.
-    pub fn take(segments: &mut BTreeMap<SegmentId, FoundSegment>) -> LoggedIngests {
-        let end = log_end(segments);
+    /// Takes the ingests out of `segments`. `lost` are those whose heads are lost.
+    pub fn take(
+        segments: &mut BTreeMap<SegmentId, FoundSegment>,
+        lost: &BTreeSet<SegmentId>,
+    ) -> LoggedIngests {
+        let end = log_end(segments, lost);
         let is_whole = end.iter().all(|found| found.is_whole);
         // A segment may get its id while the one before it is still in use. So what was logged
         // after the second got its own is in these segments; the very first has none before it.

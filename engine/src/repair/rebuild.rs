@@ -12,13 +12,15 @@ use crate::env::fs::File;
 use crate::read::input::SortedRunIter;
 use crate::read::merge::MergeIter;
 use crate::recovery::comparators::Comparators;
+use crate::recovery::settle::rewrite;
 use crate::repair::facts::RepairFacts;
 use crate::repair::ingests::{LoggedIngests, Trace};
 use crate::repair::sources::{
-    KeyspaceSource, describe_table, each_record, find_segment, log_end, needs_order,
+    KeyspaceSource, describe_table, each_record, find_segment, log_end, needs_order, synced_below,
 };
 use crate::repair::values::ValueFinder;
 use crate::repair::{RepairReport, Salvage, set_aside};
+use crate::segment::SegmentKind;
 use crate::table::{Properties, TableMeta, TableOwner, TableSettings, TableWriter};
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
@@ -28,6 +30,7 @@ use crate::version::levels::LEVELS;
 use crate::version::manifest::ManifestWriter;
 use crate::version::merging::MergeOperators;
 use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -48,6 +51,8 @@ pub struct Rebuild<'a> {
     context: Arc<TableContext>,
     sources: BTreeMap<KeyspaceId, KeyspaceSource>,
     values: ValueFinder,
+    /// Segments whose files are there and whose heads are not.
+    lost: BTreeSet<SegmentId>,
     ingests: LoggedIngests,
     /// The numbers of all ingests that the manifest or the log tell of.
     ingest_seqnos: BTreeSet<SeqNo>,
@@ -75,6 +80,7 @@ impl<'a> Rebuild<'a> {
             context,
             sources,
             values,
+            lost: BTreeSet::new(),
             ingests,
             ingest_seqnos,
             next_file,
@@ -108,6 +114,7 @@ impl<'a> Rebuild<'a> {
                 meta: Arc::new(meta),
             }));
         }
+        self.sync_segments()?;
         self.publish(changes)?;
         for (named, path) in &self.facts.files {
             if matches!(named, FileName::Manifest(_)) {
@@ -146,14 +153,18 @@ impl<'a> Rebuild<'a> {
                     self.values.segments.insert(id, found);
                     report.segments += 1;
                 }
-                Ok(None) => useless.push(path.clone()),
+                Ok(None) => {
+                    self.lost.insert(id);
+                    useless.push(path.clone());
+                }
                 Err(error) => {
+                    self.lost.insert(id);
                     report.problems.push(error);
                     useless.push(path.clone());
                 }
             }
         }
-        self.ingests = LoggedIngests::take(&mut self.values.segments);
+        self.ingests = LoggedIngests::take(&mut self.values.segments, &self.lost);
         self.ingest_seqnos = self.ingests.seqnos();
         self.ingest_seqnos.extend(self.facts.ingested.values());
         Ok(useless)
@@ -261,7 +272,18 @@ impl<'a> Rebuild<'a> {
 
     fn read_log(&mut self, report: &mut RepairReport) -> Result<()> {
         let values = std::mem::take(&mut self.values);
-        for found in log_end(&values.segments) {
+        let end = log_end(&values.segments, &self.lost);
+        let last = end.last().map_or(SegmentId(0), |last| last.head.id);
+        let behind = values.segments.range((Bound::Excluded(last), Bound::Unbounded));
+        let behind = behind.filter(|(_, found)| found.head.kind == SegmentKind::Log).count();
+        if behind > 0 {
+            let what = format!(
+                "the log ends in a torn write, and {behind} segments that follow were not synced \
+                 either: what was written to them is left out"
+            );
+            report.problems.push(Error::corruption(what).in_file(&self.context.dir));
+        }
+        for found in end {
             each_record(self.env, found, &mut |record| {
                 self.last_seqno = self.last_seqno.max(record.seqno);
                 if self.facts.learn_record(record.keyspace) {
@@ -289,6 +311,23 @@ impl<'a> Rebuild<'a> {
     }
 
     /// Makes the tables' names durable, then the manifest.
+    /// Makes the segments durable whose lengths the manifest is about to record: after a process
+    /// ended, what was read may exist in the page cache alone (I2, I3).
+    fn sync_segments(&self) -> Result<()> {
+        let synced_below = synced_below(&self.values.segments);
+        for found in self.values.segments.values() {
+            let path = found.handle.path();
+            let file = self.env.fs.open_write(path).doing("open", path)?;
+            // I8: as after a crash, in case a sync of it had failed (`recovery/settle.rs`).
+            let is_log = found.head.kind == SegmentKind::Log && found.holes.is_empty();
+            if is_log && found.head.id >= synced_below {
+                rewrite(&*file, path, found.length)?;
+            }
+            file.sync().doing("sync", path)?;
+        }
+        Ok(())
+    }
+
     fn publish(&mut self, changes: Vec<Change>) -> Result<()> {
         let manifest = self.next_file;
         let next = manifest + 1;

@@ -38,6 +38,8 @@ pub struct FoundSegment {
     pub ingests: Vec<LoggedIngest>,
     /// True if all of its frames could be read.
     pub is_whole: bool,
+    /// True if a frame says that a part of it was synced before.
+    pub vouches: bool,
 }
 
 impl FoundSegment {
@@ -196,13 +198,14 @@ pub fn find_segment(
     if let Some((sealed, holes)) = punched.filter(|(sealed, _)| *sealed <= length) {
         // The scan of frames would end at the first hole, so values are proven one by one.
         let (length, holes, ingests) = (*sealed, holes.clone(), Vec::new());
-        let is_whole = false;
-        return Ok(Some(FoundSegment { head, handle, length, holes, ingests, is_whole }));
+        let (is_whole, vouches) = (false, true);
+        return Ok(Some(FoundSegment { head, handle, length, holes, ingests, is_whole, vouches }));
     }
-    let (first, mut ingests) = (ScanStart::first(&head), Vec::new());
+    let (first, mut ingests, mut vouches) = (ScanStart::first(&head), Vec::new(), false);
     let seal = handle.segment.seal();
     let scanned = scan(&*file, &path, &head, seal, ScanMode::Tail, first, &mut |frame| {
         ingests.extend(frame.records.iter().filter_map(LoggedIngest::of));
+        vouches |= frame.header.durable > 0;
         Ok(())
     });
     let is_whole = scanned.is_ok();
@@ -212,14 +215,44 @@ pub fn find_segment(
         // Good frames follow the bad one, so their values can still be read.
         Err(error) => report.problems.push(error),
     }
-    Ok(Some(FoundSegment { head, handle, length, holes: Holes::default(), ingests, is_whole }))
+    let holes = Holes::default();
+    Ok(Some(FoundSegment { head, handle, length, holes, ingests, is_whole, vouches }))
 }
 
-/// Returns the segments at the end of the log that follow each other without a gap.
-pub fn log_end(segments: &BTreeMap<SegmentId, FoundSegment>) -> Vec<&FoundSegment> {
+/// Returns the id below which all segments of the log were synced, as far as they say.
+pub fn synced_below(segments: &BTreeMap<SegmentId, FoundSegment>) -> SegmentId {
+    let logs = segments.values().filter(|found| found.head.kind == SegmentKind::Log);
+    let known = logs.map(|found| match found.vouches {
+        true => found.head.id,
+        false => found.head.synced_below(),
+    });
+    known.max().unwrap_or(SegmentId(0))
+}
+
+/// Returns the segments at the end of the log that follow each other without a gap. `lost` are
+/// those whose files are there and whose heads are not.
+///
+/// I2: one that is lost or not whole, and of which nothing says that it was synced, ends the log,
+/// as in a replay.
+pub fn log_end<'a>(
+    segments: &'a BTreeMap<SegmentId, FoundSegment>,
+    lost: &BTreeSet<SegmentId>,
+) -> Vec<&'a FoundSegment> {
+    let synced_below = synced_below(segments);
     let mut end: Vec<&FoundSegment> = Vec::new();
     for found in segments.values().filter(|found| found.head.kind == SegmentKind::Log) {
-        if end.last().is_some_and(|last| found.head.previous != Some(last.head.id)) {
+        let Some(previous) = found.head.previous else {
+            end = vec![found];
+            continue;
+        };
+        let follows = end.last().filter(|last| last.head.id == previous);
+        let is_short =
+            |last: &&FoundSegment| last.is_whole && last.length < found.head.previous_bytes;
+        let is_torn = lost.contains(&previous) || follows.is_some_and(is_short);
+        if is_torn && previous >= synced_below {
+            break;
+        }
+        if follows.is_none() {
             end.clear();
         }
         end.push(found);

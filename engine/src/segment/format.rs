@@ -9,7 +9,8 @@
 //!        0     40  file header (base::header): kind "SEGM", database, segment id
 //!       40      1  kind: 1 log, 2 sorted
 //!       41      1  1 if the records are encrypted, else 0
-//!       42      6  zero
+//!       42      6  how far below this segment's id the first segment of the log was that was not
+//!                  known to be synced when this one was begun; 0: all before it were
 //!       48      8  epoch: random; seeds every checksum below and in the rest of the file
 //!       56      8  sequence number of the first record; 0 in a sorted segment
 //!       64      8  id of the log segment before this one, 0 = none
@@ -57,8 +58,9 @@
 //! over all of them, and then requires that the fields fill them exactly and name the right
 //! keyspace, key and sequence number. *By scan of a sealed segment*, whose final length is in the
 //! head of the next segment or in the manifest: all frames must be valid and the last must end
-//! exactly there; anything else is corruption. *By scan of the tail*, the last log segment after a
-//! crash: at the first bad frame, at offset X, there are two cases. If a sync reached X, this is
+//! exactly there; anything else is corruption. *By scan of an unsynced segment*, which was sealed
+//! and perhaps not synced before a crash, and *of the tail*, the last log segment after a crash: at
+//! the first bad frame, at offset X, there are two cases. If a sync reached X, this is
 //! corruption. If none did, this is a torn write, after which any part of the unsynced rest may be
 //! present, even whole later frames. The frames that follow decide: the rest of the file is
 //! searched byte by byte, and if it holds a valid frame whose `durable` is greater than X, then X
@@ -77,6 +79,9 @@ use crate::base::pointer::{MAX_ID, SegmentId};
 
 /// The length of an encoded [`SegmentHead`] in bytes; the first frame begins at this offset.
 pub const HEAD_BYTES: usize = HEADER_BYTES + 48;
+
+/// The bytes of a head that say what was not synced before it.
+const BELOW_BYTES: usize = 6;
 
 /// The order of a segment's records. The numbers are persistent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,6 +111,9 @@ pub struct SegmentHead {
     pub previous: Option<SegmentId>,
     /// The final length of the previous segment in bytes; 0 if there is none.
     pub previous_bytes: u64,
+    /// The first segment of the log that was not known to be synced when this one was begun; `None`
+    /// if all before this one were.
+    pub first_unsynced: Option<SegmentId>,
 }
 
 /// The fields that the manifest records for a segment and that its head must match.
@@ -128,6 +136,11 @@ impl SegmentHead {
         SegmentIdentity { database, id, kind, epoch }
     }
 
+    /// Returns the id below which every segment of the log was synced before this head was written.
+    pub fn synced_below(&self) -> SegmentId {
+        self.first_unsynced.unwrap_or(self.id)
+    }
+
     /// Returns the encoded head.
     pub fn encode(&self) -> [u8; HEAD_BYTES] {
         let previous = self.previous.map_or(0, |id| id.0);
@@ -137,6 +150,9 @@ impl SegmentHead {
         out[..HEADER_BYTES].copy_from_slice(&header);
         out[40] = self.kind as u8;
         out[41] = self.is_encrypted.into();
+        let below = self.id.0.checked_sub(self.synced_below().0).expect("an earlier segment");
+        assert!(below < 1 << (8 * BELOW_BYTES), "ids are given out one by one");
+        out[42..48].copy_from_slice(&below.to_le_bytes()[..BELOW_BYTES]);
         out[48..56].copy_from_slice(&self.epoch.to_le_bytes());
         out[56..64].copy_from_slice(&self.first_seqno.to_le_bytes());
         out[64..72].copy_from_slice(&previous.to_le_bytes());
@@ -153,7 +169,7 @@ impl SegmentHead {
         let covered = reader.clone().take(40)?;
         let kind = reader.u8()?;
         let encrypted = reader.u8()?;
-        let zeroes = reader.take(6)?;
+        let below = reader.take(BELOW_BYTES)?;
         let epoch = reader.u64()?;
         let first_seqno = reader.u64()?;
         let previous = reader.u64()?;
@@ -164,8 +180,13 @@ impl SegmentHead {
             return Err(Error::corruption("the segment head's checksum does not match"));
         }
         let kind = SegmentKind::from_number(kind.into())?;
-        let zeroes = zeroes.iter().all(|&byte| byte == 0);
-        if first_seqno > MAX_SEQNO || previous > MAX_ID || encrypted > 1 || !zeroes {
+        let mut bytes = [0; 8];
+        bytes[..BELOW_BYTES].copy_from_slice(below);
+        let below = u64::from_le_bytes(bytes);
+        // What was not synced is the segment before this one, or further back.
+        let is_possible = below == 0
+            || id.0.checked_sub(below).is_some_and(|first| first > 0 && first <= previous);
+        if first_seqno > MAX_SEQNO || previous > MAX_ID || encrypted > 1 || !is_possible {
             return Err(Error::corruption("the segment head has impossible fields"));
         }
         let previous = (previous != 0).then_some(SegmentId(previous));
@@ -179,6 +200,7 @@ impl SegmentHead {
             first_seqno,
             previous,
             previous_bytes,
+            first_unsynced: (below > 0).then_some(SegmentId(id.0 - below)),
         })
     }
 }
@@ -207,6 +229,7 @@ mod tests {
         first_seqno: 100,
         previous: Some(SegmentId(11)),
         previous_bytes: 4096,
+        first_unsynced: Some(SegmentId(9)),
     };
 
     #[test]
@@ -223,5 +246,18 @@ mod tests {
         }
         assert!(SegmentHead::decode(&bytes, 8, SegmentId(12)).is_err());
         assert!(SegmentHead::decode(&bytes, 7, SegmentId(13)).is_err());
+    }
+
+    #[test]
+    fn a_head_says_up_to_where_the_log_was_synced() {
+        for (first_unsynced, below) in [(None, 12), (Some(11), 11), (Some(1), 1)] {
+            let first_unsynced = first_unsynced.map(SegmentId);
+            let head = SegmentHead { first_unsynced, ..HEAD };
+            let read = SegmentHead::decode(&head.encode(), 7, SegmentId(12)).unwrap();
+            assert_eq!((read, read.synced_below()), (head, SegmentId(below)));
+        }
+        let own = SegmentHead { previous: Some(SegmentId(8)), ..HEAD };
+        let error = SegmentHead::decode(&own.encode(), 7, SegmentId(12)).unwrap_err();
+        assert!(error.to_string().contains("impossible"), "a segment behind the previous: {error}");
     }
 }

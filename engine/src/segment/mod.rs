@@ -41,6 +41,8 @@ pub use reader::{FileSource, Segment};
 pub use record::{
     MIN_RECORD_BYTES, RecordInput, RecordKind, RecordSeal, RecordView, ingest_value, range_ends,
 };
-pub use scan::{Frame, ScanMode, ScanStart, ScanTail, read_head, scan};
+pub use scan::{
+    Frame, ScanMode, ScanStart, ScanTail, evidence_of_any_sync, read_head, scan, written_bytes,
+};
 pub use sorted::SortedWriter;
 pub use writer::{SegmentWriter, Syncer, WriterSettings};

@@ -26,6 +26,10 @@ const KEPT_BYTES: usize = 16 << 20;
 pub enum ScanMode {
     /// The segment has exactly this many bytes; anything behind them is ignored.
     Sealed(u64),
+    /// The segment was sealed with this many bytes, but it may not have been synced before a crash:
+    /// the first frame that is not there as a whole ends the scan, unless a later one says that it
+    /// was synced. What lies behind the length is ignored.
+    Unsynced(u64),
     /// This is the last segment of the log, and its final length was not recorded.
     Tail,
     /// Another process may be writing to the segment: the first frame that is not there as a whole
@@ -122,6 +126,8 @@ pub fn scan(
     let present = file.len().doing("read the length of", path)?;
     let limit = match mode {
         ScanMode::Sealed(len) => len,
+        // A length may be lost with the bytes.
+        ScanMode::Unsynced(len) => len.min(present),
         ScanMode::Tail | ScanMode::Live => present,
     };
     if limit > present || start.offset > limit || start.offset < HEAD_BYTES as u64 {
@@ -172,6 +178,20 @@ pub fn scan(
     Ok(ScanEnd { end_offset: offset, next_seqno, tail: ScanTail::Clean })
 }
 
+/// Returns the offset of a frame that was made when a part of its segment had been synced, or
+/// `None` if there is no such frame. Syncs of the log begin with the oldest segment, so all
+/// segments before this one were synced, too (I2).
+pub fn evidence_of_any_sync(
+    file: &dyn File,
+    path: &Path,
+    head: &SegmentHead,
+    seal: &RecordSeal,
+) -> Result<Option<u64>> {
+    let limit = file.len().doing("read the length of", path)?;
+    let mut window = ScanBuffer::new(ScannedFile { file, path }, seal.clone(), limit);
+    window.evidence_of_sync(head, 0, Some(head.first_seqno))
+}
+
 /// Refuses a segment that is encrypted in a database that is not, or the other way round: a forger
 /// could replace an encrypted segment with another.
 pub(super) fn check_sealed(head: &SegmentHead, seal: &RecordSeal) -> Result<()> {
@@ -188,7 +208,7 @@ pub(super) fn check_sealed(head: &SegmentHead, seal: &RecordSeal) -> Result<()> 
 
 /// Returns how many bytes from `from` on lie before the trailing zeroes of the file, which were
 /// prepared for appends and never written.
-fn written_bytes(file: &dyn File, path: &Path, from: u64, end: u64) -> Result<u64> {
+pub fn written_bytes(file: &dyn File, path: &Path, from: u64, end: u64) -> Result<u64> {
     let mut end = end;
     let mut piece = vec![0; PIECE_BYTES];
     while end > from {

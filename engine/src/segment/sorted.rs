@@ -63,6 +63,7 @@ impl SortedWriter {
             first_seqno,
             previous,
             previous_bytes,
+            first_unsynced: None,
         };
         file.write_at(&head.encode(), 0).doing("write the segment's head", path)?;
         let mut frame = Vec::with_capacity(FRAME_BYTES + FRAME_BYTES / 4);

@@ -36,6 +36,12 @@ pub(super) struct LiveTail {
     /// The frames before this offset are commits that readers see. Behind it there may be frames of
     /// a commit that is going to fail.
     committed: AtomicU64,
+    /// Writeback is to be started before this offset.
+    writeback_due: AtomicU64,
+    /// Writeback was started before this offset.
+    written_back: AtomicU64,
+    /// The final length, if the segment was sealed and its file not cut to it yet; else 0.
+    to_be_cut: AtomicU64,
     buffers: Mutex<Buffers>,
     sync_failure: Mutex<Option<Error>>,
     /// True once `sync_failure` holds an error, so that a check does not wait for a sync.
@@ -78,6 +84,9 @@ impl LiveTail {
             whole: AtomicU64::new(written),
             durable: AtomicU64::new(0),
             committed: AtomicU64::new(written),
+            writeback_due: AtomicU64::new(0),
+            written_back: AtomicU64::new(0),
+            to_be_cut: AtomicU64::new(0),
             buffers: Mutex::new(Buffers {
                 start: written,
                 writing: Arc::default(),
@@ -203,6 +212,25 @@ impl LiveTail {
         BytesLocation::Memory { bytes, missing }
     }
 
+    /// Requests that writeback is started before `end`, which was written.
+    pub(super) fn request_writeback(&self, end: u64) {
+        self.writeback_due.store(end, Ordering::Release);
+    }
+
+    /// Starts the writeback that was requested.
+    pub(super) fn write_back(&self, file: &dyn File) {
+        let end = self.writeback_due.load(Ordering::Acquire);
+        let start = self.written_back.fetch_max(end, Ordering::AcqRel);
+        if start < end {
+            file.start_writeback(start, end - start);
+        }
+    }
+
+    /// Has the next sync cut the file to `len` bytes. Nothing is written any more.
+    pub(super) fn request_cut(&self, len: u64) {
+        self.to_be_cut.store(len, Ordering::Release);
+    }
+
     /// Makes durable the whole frames that were handed to the operating system.
     pub(super) fn sync(&self, file: &dyn File, path: &Path) -> Result<()> {
         let whole = self.whole.load(Ordering::Acquire);
@@ -211,6 +239,12 @@ impl LiveTail {
         // syncs run one at a time, and none runs after a failed one.
         if let Some(error) = &*failure {
             return Err(error.clone());
+        }
+        let len = self.to_be_cut.swap(0, Ordering::AcqRel);
+        if len > 0 {
+            // This drops space that was prepared and not needed. Nothing behind the final length
+            // counts, so a failure does no harm, and neither does a crash that undoes it.
+            let _ = file.set_len(len);
         }
         if self.durable() >= whole {
             return Ok(());

@@ -32,20 +32,14 @@ use std::sync::Arc;
 /// A stored value of at least this many bytes is written without being copied to the buffer.
 pub const DIRECT_VALUE_BYTES: usize = 256 << 10;
 
-/// The least bytes of a writeback near the end of a segment.
-const LEAST_WRITEBACK_BYTES: u64 = 1 << 20;
-
 /// Sizes that control how a segment is written.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterSettings {
     /// The buffer is written to the file once it holds this many bytes.
     pub buffer_bytes: usize,
-    /// Writeback to the device is started after each this many bytes, so that the next sync has
+    /// Writeback to the device becomes due after each this many bytes, so that the next sync has
     /// less to do.
     pub writeback_bytes: u64,
-    /// The length at which the segment is going to be sealed. Towards it writeback is started more
-    /// and more often, because a commit waits for the sync at the end.
-    pub expected_bytes: u64,
     /// The file is prepared for appends in steps of this many bytes, or of the file's current
     /// length if that is more, so that a small database reserves little; 0 disables preparation.
     pub prepare_bytes: u64,
@@ -61,18 +55,9 @@ impl Default for WriterSettings {
         WriterSettings {
             buffer_bytes: 256 << 10,
             writeback_bytes: 8 << 20,
-            expected_bytes: u64::MAX,
             prepare_bytes: 4 << 20,
             most_prepared_bytes: 64 << 20,
         }
-    }
-}
-
-impl WriterSettings {
-    /// Returns the bytes from which writeback is started, when the segment has `written` bytes.
-    fn writeback_due(&self, written: u64) -> u64 {
-        let left = self.expected_bytes.saturating_sub(written);
-        self.writeback_bytes.min((left / 2).max(LEAST_WRITEBACK_BYTES))
     }
 }
 
@@ -92,6 +77,11 @@ impl Syncer {
     /// operating system. After a failure every later call returns the same error (I8).
     pub fn sync(&self) -> Result<()> {
         self.tail().sync(&*self.file, self.segment.path())
+    }
+
+    /// Starts the writeback that is due, which takes as long as the device takes the bytes.
+    pub fn write_back(&self) {
+        self.tail().write_back(&*self.file);
     }
 }
 
@@ -120,8 +110,10 @@ pub struct SegmentWriter {
     end: u64,
     /// The value of `end` at the last successful `write_out`.
     good: u64,
-    /// The offset up to which writeback was started.
-    written_back: u64,
+    /// The offset up to which writeback was requested.
+    writeback_requested: u64,
+    /// True if writeback was requested and nobody was told yet.
+    is_writeback_due: bool,
     /// The offset up to which the file was prepared for appends.
     prepared: u64,
     refusal: Option<Error>,
@@ -150,7 +142,8 @@ impl SegmentWriter {
             seal,
             end: start,
             good: start,
-            written_back: 0,
+            writeback_requested: 0,
+            is_writeback_due: false,
             prepared: 0,
             refusal: None,
         })
@@ -287,7 +280,7 @@ impl SegmentWriter {
         let Syncer { segment, file } = &self.syncer;
         let flushed = self.syncer.tail().flush(|bytes, offset| file.write_at(bytes, offset));
         flushed.doing("write the segment", segment.path())?;
-        self.begin_writeback();
+        self.request_writeback();
         Ok(())
     }
 
@@ -312,17 +305,22 @@ impl SegmentWriter {
         let tail = self.syncer.tail();
         file.write_at(value, tail.written()).doing("write the segment", segment.path())?;
         tail.wrote_directly(value.len() as u64);
-        self.begin_writeback();
+        self.request_writeback();
         Ok(())
     }
 
-    fn begin_writeback(&mut self) {
+    fn request_writeback(&mut self) {
         let written = self.syncer.tail().written();
-        let len = written - self.written_back;
-        if len >= self.settings.writeback_due(written) {
-            self.syncer.file.start_writeback(self.written_back, len);
-            self.written_back = written;
+        if written - self.writeback_requested >= self.settings.writeback_bytes {
+            self.syncer.tail().request_writeback(written);
+            self.writeback_requested = written;
+            self.is_writeback_due = true;
         }
+    }
+
+    /// Returns true if somebody should call [`Syncer::write_back`], once for each time it is due.
+    pub fn take_writeback_due(&mut self) -> bool {
+        std::mem::take(&mut self.is_writeback_due)
     }
 
     fn refuse(&mut self, error: Error) -> Error {
@@ -364,35 +362,26 @@ impl SegmentWriter {
         self.end = len;
     }
 
-    /// Seals the segment: writes out and syncs the frames that count, takes no more frames, and
-    /// returns the final length. For a failed writer that is [`SegmentWriter::good_len`]; its
-    /// buffered bytes stay readable as long as the segment is held.
+    /// Seals the segment: writes out the frames that count, takes no more frames, and returns the
+    /// final length. For a failed writer that is [`SegmentWriter::good_len`]; its buffered bytes
+    /// stay readable as long as the segment is held. The next [`Syncer::sync`] makes all of it
+    /// durable, and drops the space that was prepared and not needed.
     pub fn seal(&mut self) -> Result<u64> {
         let failed = self.good != self.end && self.is_failed();
         if !failed {
             self.write_out()?;
         }
-        // This drops space that was prepared and not needed. Nothing behind the final length
-        // counts, so a failure does no harm.
-        let _ = self.syncer.file.set_len(self.good);
-        self.syncer.sync().map_err(|error| self.refuse(error))?;
+        if self.is_failed() {
+            // I9: most often the disk is full, and what goes on in the next segment needs room.
+            // Nothing behind the final length counts, so a failure does no harm.
+            let _ = self.syncer.file.set_len(self.good);
+        } else {
+            self.syncer.tail().request_cut(self.good);
+        }
         if !failed {
             self.syncer.tail().release();
         }
         self.refuse(Error::internal("the segment is sealed"));
         Ok(self.good)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn little_is_left_for_the_sync_at_the_end_of_a_segment() {
-        let settings = WriterSettings { expected_bytes: 32 << 20, ..WriterSettings::default() };
-        let due = |written: u64| settings.writeback_due(written << 20) >> 20;
-        assert_eq!([0, 16, 20, 24, 28, 30, 31, 32, 40].map(due), [8, 8, 6, 4, 2, 1, 1, 1, 1]);
-        assert_eq!(WriterSettings::default().writeback_due(1 << 40), 8 << 20);
     }
 }

@@ -63,6 +63,8 @@ pub enum StallReason {
     /// An ingest is about to take effect in the keyspace: writes wait for the flush of what was
     /// written to its keys meanwhile.
     Ingest,
+    /// Too many full segments of the log wait for their sync.
+    LogSync,
 }
 
 impl StallReason {
@@ -74,6 +76,7 @@ impl StallReason {
         StallReason::Replay,
         StallReason::Space,
         StallReason::Ingest,
+        StallReason::LogSync,
     ];
 
     /// Returns the name of the reason in statistics.
@@ -85,6 +88,7 @@ impl StallReason {
             StallReason::Replay => "replay_full",
             StallReason::Space => "space_ceiling",
             StallReason::Ingest => "ingest",
+            StallReason::LogSync => "log_sync",
         }
     }
 }

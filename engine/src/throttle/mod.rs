@@ -8,6 +8,7 @@
 //! | writes | memtables are not flushed yet | wait | [`tree`] | stall `memtables_full` |
 //! | writes | L0 is full | wait | [`tree`] | stall `level0_full` |
 //! | writes | recovery would replay too much | wait | [`tree`] | stall `replay_full` |
+//! | writes | full segments of the log are not synced yet | wait | [`tree`] | stall `log_sync` |
 //! | writes | L0 has grown | each is delayed | [`tree`] | stall `level0_slow` |
 //! | writes | space nears its ceiling | bytes are delayed | [`ceiling`] | stall `space_ceiling` |
 //! | compaction, GC | the output may not fit | left out | [`disk`] | failed jobs |

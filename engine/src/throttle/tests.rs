@@ -13,7 +13,7 @@ use crate::throttle::reads::{
     BackgroundRate, BudgetLanes, IoPriority, ReadLimit, ReadWindow, level0_presses, space_presses,
 };
 use crate::throttle::retry;
-use crate::throttle::tree::{StallFacts, StallLimits, Verdict};
+use crate::throttle::tree::{MOST_UNSYNCED, StallFacts, StallLimits, Verdict, rotation_waits};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -34,8 +34,9 @@ struct TreeCase(StallLimits);
 
 impl Default for TreeCase {
     fn default() -> Self {
-        let (immutables, level0_slow, level0_full) = (4, 20, 36);
-        TreeCase(StallLimits { immutables, level0_slow, level0_full, replay_bytes: 512 << 20 })
+        let (immutables, level0_slow, level0_full, unsynced) = (4, 20, 36, MOST_UNSYNCED);
+        let replay_bytes = 512 << 20;
+        TreeCase(StallLimits { immutables, level0_slow, level0_full, replay_bytes, unsynced })
     }
 }
 
@@ -47,6 +48,7 @@ impl TreeCase {
             "slow" => self.0.level0_slow = value as usize,
             "stop" => self.0.level0_full = value as usize,
             "replay" => self.0.replay_bytes = value,
+            "unsynced" => self.0.unsynced = value as usize,
             _ => panic!("{name}"),
         }
     }
@@ -67,6 +69,7 @@ fn set_tree(facts: &mut StallFacts, name: &str, value: &str) -> bool {
         "memtables" => facts.immutables = number(value) as usize,
         "level0" => facts.level0 = number(value) as usize,
         "log" => facts.backlog = number(value),
+        "unsynced" => facts.unsynced = number(value) as usize,
         _ => return false,
     }
     true
@@ -96,8 +99,9 @@ fn i10_golden_stall_rules() {
 #[test]
 #[should_panic(expected = "replay_bytes: 0")]
 fn limits_that_hold_up_every_write_are_a_bug() {
-    let (immutables, level0_slow, level0_full) = (1, 1, 1);
-    StallLimits { immutables, level0_slow, level0_full, replay_bytes: 0 }.check();
+    let (immutables, level0_slow, level0_full, unsynced) = (1, 1, 1, 1);
+    let replay_bytes = 0;
+    StallLimits { immutables, level0_slow, level0_full, replay_bytes, unsynced }.check();
 }
 
 /// The facts about space, and the bounds that the options set: `bounds ceiling=1.3 allowance=0`,
@@ -390,4 +394,12 @@ fn decide_together(lines: &[&str]) -> String {
 #[test]
 fn i10_golden_rules_together() {
     golden("throttle/testdata/together.txt", decide_together);
+}
+
+/// Writers are held up before they come to hold the log, and only what was admitted before makes
+/// one of them wait with it.
+#[test]
+fn a_rotation_waits_for_syncs_long_after_writers_do() {
+    assert!(!rotation_waits(MOST_UNSYNCED));
+    assert!(rotation_waits(2 * MOST_UNSYNCED));
 }

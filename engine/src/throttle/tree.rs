@@ -16,6 +16,23 @@ pub struct StallLimits {
     pub level0_full: usize,
     /// From this many bytes of log behind the head on, writes wait: an opening replays them.
     pub replay_bytes: u64,
+    /// Writes wait while this many full segments of the log wait for their sync: what is not synced
+    /// takes page cache, and a power cut takes it.
+    pub unsynced: usize,
+}
+
+/// The segments of `StallLimits::unsynced`: with those of large stores, at most 256 MiB. A device
+/// that takes what is written as fast as it comes never has more than one or two.
+pub const MOST_UNSYNCED: usize = 4;
+
+/// Writers that were admitted may fill this many more segments before one of them has to wait for
+/// the syncs, with the log in its hands.
+const MORE_UNSYNCED: usize = 4;
+
+/// Returns true if a segment may only be begun once the earlier ones are synced, of which
+/// `unsynced` are not.
+pub fn rotation_waits(unsynced: usize) -> bool {
+    unsynced >= MOST_UNSYNCED + MORE_UNSYNCED
 }
 
 /// The delay of a write at `level0_slow` tables in L0; each further table adds as much. So
@@ -26,8 +43,13 @@ const SLOW_STEP: Duration = Duration::from_micros(100);
 pub const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The reasons that these rules give.
-pub const REASONS: [StallReason; 4] =
-    [StallReason::Memtables, StallReason::Level0Slow, StallReason::Level0Full, StallReason::Replay];
+pub const REASONS: [StallReason; 5] = [
+    StallReason::Memtables,
+    StallReason::Level0Slow,
+    StallReason::Level0Full,
+    StallReason::Replay,
+    StallReason::LogSync,
+];
 
 /// The facts about the tree and the log on which a verdict depends.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,6 +60,8 @@ pub struct StallFacts {
     pub level0: usize,
     /// The bytes of log behind the head.
     pub backlog: u64,
+    /// The number of full segments of the log that wait for their sync.
+    pub unsynced: usize,
 }
 
 /// The decision about a writer.
@@ -64,6 +88,9 @@ impl StallLimits {
         if facts.backlog >= self.replay_bytes {
             return Verdict::Wait(StallReason::Replay);
         }
+        if facts.unsynced >= self.unsynced {
+            return Verdict::Wait(StallReason::LogSync);
+        }
         if facts.level0 >= self.level0_slow {
             let over = (facts.level0 - self.level0_slow + 1) as u32;
             return Verdict::Delay(SLOW_STEP * over);
@@ -75,6 +102,6 @@ impl StallLimits {
     pub fn check(&self) {
         assert!(self.immutables > 0, "{self:?}");
         assert!(self.level0_full > 0 && self.level0_slow <= self.level0_full, "{self:?}");
-        assert!(self.replay_bytes > 0, "{self:?}");
+        assert!(self.replay_bytes > 0 && self.unsynced > 0, "{self:?}");
     }
 }

@@ -94,7 +94,11 @@ impl Health {
             StallReason::Memtables => failed.get(&JobKind::Flush(keyspace)).cloned(),
             StallReason::Level0Full => failed.get(&JobKind::Compaction(keyspace)).cloned(),
             StallReason::Replay => of_any_flush().map(|(_, error)| error.clone()),
-            StallReason::Level0Slow | StallReason::Space | StallReason::Ingest => None,
+            // A sync of the log that failed has turned the database read-only.
+            StallReason::LogSync
+            | StallReason::Level0Slow
+            | StallReason::Space
+            | StallReason::Ingest => None,
         }
     }
 

@@ -28,6 +28,7 @@ mod pinned_tree;
 mod punch;
 mod random;
 mod refused;
+mod rotation;
 mod scan_order;
 mod script;
 mod sessions;

@@ -1,7 +1,7 @@
 //! Golden cases of what a replay of the log hands out, and of what it says about the log's end.
 //!
 //! - `segment 2`: a log segment that follows the one before, unless `first=7` and `after=1:188` say
-//!   in its head what it follows.
+//!   in its head what it follows. `unsynced=1` says in its head that segment 1 was not synced yet.
 //! - `frame 3`: a commit of three records in the last segment; `sync` makes all before it durable.
 //! - `sealed`: the manifest knows the length of the last segment.
 //! - `cut 10`, `zero 10`, `flip 10`: the last ten bytes of the last segment, at most all, are
@@ -74,6 +74,7 @@ fn run(lines: &[&str]) -> String {
     }
     report.sealed.iter().for_each(|(id, end)| text += &format!("found the end {id}:{end}\n"));
     report.never_begun.iter().for_each(|id| text += &format!("{id} was never begun\n"));
+    report.behind.iter().for_each(|id| text += &format!("{id} is behind the end\n"));
     for torn in report.torn {
         text += &format!("{}:{} {} torn bytes\n", torn.segment, torn.offset, torn.bytes);
     }
@@ -130,10 +131,12 @@ impl LogOfCase {
             first_seqno: self.next_seqno,
             previous: previous.map(|(id, _)| id),
             previous_bytes: previous.map_or(0, |(_, bytes)| bytes),
+            first_unsynced: None,
         };
         for word in words {
             match pair(word) {
                 ("first", seqno) => head.first_seqno = number(seqno),
+                ("unsynced", id) => head.first_unsynced = Some(SegmentId(number(id))),
                 ("after", previous) => {
                     let (id, bytes) = previous.split_once(':').expect(previous);
                     head.previous = Some(SegmentId(number(id)));

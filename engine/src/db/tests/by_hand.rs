@@ -89,6 +89,7 @@ fn write_sorted(
         first_seqno: 0,
         previous,
         previous_bytes: 0,
+        first_unsynced: None,
     };
     let mut bytes = head.encode().to_vec();
     assert_eq!(bytes.len(), HEAD_BYTES);

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 pub struct FollowedEnds {
     /// The offset at which the frames of each segment end.
     pub ends: BTreeMap<SegmentId, u64>,
-    /// Every commit up to this number was durable when the heads were read: a segment is synced
-    /// before the next one is begun.
+    /// Every commit up to this number was durable when the heads were read: each head says up to
+    /// where the log was synced before it was written.
     pub settled_seqno: SeqNo,
 }
 
@@ -29,22 +29,26 @@ impl FollowedEnds {
         // What was begun behind the place that was read up to was not read.
         let logs = logs.filter(|(id, _)| end.segment.is_none_or(|last| **id <= last));
         let mut open: Option<SegmentId> = None;
+        let (mut firsts, mut synced_below) = (Vec::new(), SegmentId(0));
         for (&id, live) in logs {
             if open.is_some() || live.sealed.is_none() {
                 let Some(head) = head_of(env, live)? else { continue };
                 if let Some(before) = open.take() {
                     found.ends.insert(before, head.previous_bytes);
                 }
-                found.settled_seqno = head.first_seqno.saturating_sub(1);
+                synced_below = synced_below.max(head.synced_below());
+                firsts.push((id, head.first_seqno));
             }
             match live.sealed {
-                Some(length) => drop(found.ends.insert(id, length)),
+                Some(length) => {
+                    found.ends.insert(id, length);
+                    synced_below = synced_below.max(SegmentId(id.0 + 1));
+                }
                 None => open = Some(id),
             }
         }
-        if open.is_none() {
-            found.settled_seqno = SeqNo::MAX;
-        }
+        let unsynced = firsts.iter().find(|(id, _)| *id >= synced_below);
+        found.settled_seqno = unsynced.map_or(SeqNo::MAX, |(_, first)| first.saturating_sub(1));
         if let Some(last) = end.segment {
             found.ends.insert(last, end.offset());
         }

@@ -2,7 +2,9 @@
 //!
 //! The manifest is read first: a segment is in it before anything is acknowledged that is in the
 //! segment, so all that the tables of a version have is in the segments of that version, too. The
-//! order in which frames are read is that of commits (I2), and each comes whole (I1).
+//! order in which frames are read is that of commits (I2), and each comes whole (I1). Where a power
+//! cut left a segment that was not synced before the next one was begun, the log ends in it, as for
+//! the writer's next opening.
 
 use crate::base::error::{Error, ErrorKind, InFile, IoContext, Result};
 use crate::base::key::SeqNo;
@@ -10,7 +12,8 @@ use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::env::Env;
 use crate::recovery::follow::seen::SeenManifest;
 use crate::segment::{
-    Frame, HEAD_BYTES, RecordKind, ScanMode, ScanStart, SegmentHead, SegmentKind, read_head, scan,
+    Frame, HEAD_BYTES, RecordKind, ScanMode, ScanStart, SegmentHead, SegmentKind,
+    evidence_of_any_sync, read_head, scan,
 };
 use crate::version::LiveSegment;
 use crate::version::files::SegmentHandle;
@@ -96,8 +99,8 @@ impl LogEnd {
                     return Ok(LogStop::TakenBack);
                 }
             }
-            let length = next.as_ref().map(|next| next.head.previous_bytes);
-            match self.read_segment(env, seen, &segment, length, rules, each)? {
+            let mode = mode_of(&segment, next.as_ref(), rules);
+            match self.read_segment(env, seen, &segment, mode, rules, each)? {
                 LogStop::Ingest { seqno, is_over } => {
                     return Ok(LogStop::Ingest { seqno, is_over: is_over || next.is_some() });
                 }
@@ -105,6 +108,10 @@ impl LogEnd {
                 stop => return Ok(stop),
             }
             let Some(next) = next else { return Ok(LogStop::End) };
+            if matches!(mode, ScanMode::Unsynced(length) if self.offset < length) {
+                check_unsynced(env, &segment, &next, self.offset)?;
+                return Ok(LogStop::End);
+            }
             self.enter(seen, &next)?;
             segment = next;
         }
@@ -156,18 +163,13 @@ impl LogEnd {
         env: &Env,
         seen: &SeenManifest,
         segment: &OpenedSegment<'_>,
-        length: Option<u64>,
+        mode: ScanMode,
         rules: LogRules,
         each: &mut dyn FnMut(&Arc<SegmentHandle>, &Frame<'_>) -> Result<()>,
     ) -> Result<LogStop> {
         let handle = &segment.live.handle;
         let path = handle.path();
         let file = env.fs.open(path).doing("open a log segment", path)?;
-        let mode = match segment.live.sealed.or(length) {
-            Some(length) => ScanMode::Sealed(length),
-            None if rules.is_strict => ScanMode::Tail,
-            None => ScanMode::Live,
-        };
         let start = ScanStart { offset: self.offset, seqno: self.next_seqno };
         let mut stop = LogStop::End;
         let mut deliver = |frame: &Frame<'_>| {
@@ -220,6 +222,41 @@ fn stop_before(frame: &Frame<'_>, seen: &SeenManifest, rules: LogRules) -> LogSt
     LogStop::End
 }
 
+/// Returns how a segment is read that `next` follows, if one was begun.
+fn mode_of(
+    segment: &OpenedSegment<'_>,
+    next: Option<&OpenedSegment<'_>>,
+    rules: LogRules,
+) -> ScanMode {
+    match (segment.live.sealed, next) {
+        (Some(length), _) => ScanMode::Sealed(length),
+        (None, Some(next)) if segment.head.id < next.head.synced_below() => {
+            ScanMode::Sealed(next.head.previous_bytes)
+        }
+        (None, Some(next)) => ScanMode::Unsynced(next.head.previous_bytes),
+        (None, None) if rules.is_strict => ScanMode::Tail,
+        (None, None) => ScanMode::Live,
+    }
+}
+
+/// Refuses a segment that is not whole from `offset` on, though the next one says that it was
+/// synced.
+fn check_unsynced(
+    env: &Env,
+    segment: &OpenedSegment<'_>,
+    next: &OpenedSegment<'_>,
+    offset: u64,
+) -> Result<()> {
+    let handle = &next.live.handle;
+    let path = handle.path();
+    let file = env.fs.open(path).doing("open a log segment", path)?;
+    if evidence_of_any_sync(&*file, path, &next.head, handle.segment.seal())?.is_none() {
+        return Ok(());
+    }
+    let error = Error::corruption("a log segment is damaged, though it was synced");
+    Err(error.in_file(segment.live.handle.path()).at(offset))
+}
+
 /// Returns the first log segment behind `id`, or of all, that was begun.
 fn begun_behind<'a>(
     env: &Env,
@@ -228,19 +265,25 @@ fn begun_behind<'a>(
 ) -> Result<Option<OpenedSegment<'a>>> {
     let from = id.map_or(Bound::Unbounded, Bound::Excluded);
     let mut unreadable: Option<Error> = None;
+    let mut lost: Option<SegmentId> = None;
     for (_, live) in seen.version.segments.range((from, Bound::Unbounded)) {
         if live.handle.segment.kind() != SegmentKind::Log {
             continue;
         }
         match head_of(env, live) {
-            // A head is synced before the next one is written.
             Ok(Some(head)) => {
+                let follows = |lost: SegmentId| head.previous.is_some_and(|before| before >= lost);
+                // A power cut may take a head that was not synced, and leave one behind it.
+                if lost.is_some_and(|lost| follows(lost) && lost >= head.synced_below()) {
+                    return Ok(None);
+                }
                 let opened = OpenedSegment { live, head };
                 return unreadable.map_or(Ok(Some(opened)), Err);
             }
-            Ok(None) => {}
+            Ok(None) => lost = lost.or(Some(live.handle.id())),
             // It may be on its way.
             Err(error) if error.kind() == ErrorKind::Corruption && live.sealed.is_none() => {
+                lost = lost.or(Some(live.handle.id()));
                 unreadable = unreadable.or(Some(error));
             }
             Err(error) => return Err(error),

@@ -56,7 +56,9 @@ fn everything_comes_back_buffered_written_and_reopened() {
         };
         check(writer.segment());
         let len = writer.seal().unwrap();
+        writer.syncer().sync().unwrap();
         assert_eq!((len, writer.durable()), (writer.len(), len));
+        assert_eq!(file.len().unwrap(), len, "what was prepared is cut off");
         check(writer.segment());
         let (_, reopened) = reopen(file.content());
         check(&reopened);
@@ -147,7 +149,11 @@ fn a_group_is_one_write_and_big_values_are_not_copied() {
     assert_eq!(file.writes.load(SeqCst), 2, "nothing to write");
     put(&mut writer, 101, b"key", &noise(9 << 20, 1)).unwrap();
     assert_eq!(file.writes.load(SeqCst), 4, "what was buffered, then the value itself");
-    assert!(!file.writebacks.lock().unwrap().is_empty());
+    assert!(file.writebacks.lock().unwrap().is_empty(), "the writer leaves it to others");
+    assert!(writer.take_writeback_due() && !writer.take_writeback_due());
+    writer.syncer().write_back();
+    writer.syncer().write_back();
+    assert_eq!(*file.writebacks.lock().unwrap(), [(0, writer.len())], "once");
     sync(&mut writer).unwrap();
     sync(&mut writer).unwrap();
     assert_eq!(file.syncs.load(SeqCst), 1, "nothing new to sync");

@@ -107,6 +107,7 @@ fn head(kind: SegmentKind) -> SegmentHead {
         first_seqno: if kind == SegmentKind::Log { 1 } else { 0 },
         previous: None,
         previous_bytes: 0,
+        first_unsynced: None,
     }
 }
 
@@ -120,7 +121,6 @@ fn path() -> PathBuf {
 const SMALL: WriterSettings = WriterSettings {
     buffer_bytes: 256,
     writeback_bytes: 1024,
-    expected_bytes: u64::MAX,
     prepare_bytes: 700,
     most_prepared_bytes: 1 << 20,
 };

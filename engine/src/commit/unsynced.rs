@@ -1,0 +1,94 @@
+//! Segments of the log that are sealed and not synced yet. A rotation puts the old segment here and
+//! goes on in the next; a thread of the background syncs the segments, oldest first.
+//!
+//! I2: whoever makes something durable that is in the log makes durable all of the log before it.
+//! So no segment is synced while an earlier one is in this list, nor is the active one. After a
+//! crash the log ends in the first segment that is not whole, and nothing that was promised to be
+//! durable lies behind.
+//!
+//! Locks: `turn` is held during syncs, `list` for a moment. Both may be taken under the lock of the
+//! log.
+
+use crate::base::error::Result;
+use crate::base::key::SeqNo;
+use crate::base::pointer::SegmentId;
+use crate::env::sync::Mutex;
+use crate::segment::Syncer;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A segment that is sealed and perhaps not synced.
+#[derive(Clone)]
+pub struct UnsyncedSegment {
+    /// The id of the segment.
+    pub id: SegmentId,
+    /// Its final length in bytes.
+    pub length: u64,
+    /// The newest number that was visible when it was sealed: all commits up to it are in this
+    /// segment or before it.
+    pub visible: SeqNo,
+    /// The newest number that was used up by then.
+    pub last_seqno: SeqNo,
+    /// Syncs it.
+    pub syncer: Syncer,
+}
+
+/// The sealed segments that are not synced yet.
+pub struct UnsyncedSegments {
+    /// The oldest comes first.
+    list: Mutex<VecDeque<UnsyncedSegment>>,
+    /// The length of the list, for the rule that holds writers up.
+    count: Arc<AtomicUsize>,
+    /// Held by who syncs: the segments are synced one after the other.
+    turn: Mutex<()>,
+}
+
+impl UnsyncedSegments {
+    /// Creates an empty list that keeps its length in `count`.
+    pub fn new(count: Arc<AtomicUsize>) -> Self {
+        UnsyncedSegments { list: Mutex::default(), count, turn: Mutex::new(()) }
+    }
+
+    /// Adds a segment that was just sealed.
+    pub fn push(&self, segment: UnsyncedSegment) {
+        let mut list = self.list.lock();
+        let is_later = list.back().is_none_or(|last| last.id < segment.id);
+        assert!(is_later, "I2: segments are synced in the order of their ids");
+        list.push_back(segment);
+        self.count.store(list.len(), Ordering::Release);
+    }
+
+    /// Returns the oldest segment of the list.
+    pub fn first(&self) -> Option<SegmentId> {
+        self.list.lock().front().map(|first| first.id)
+    }
+
+    /// Returns the number of segments.
+    pub fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Has `sync` make durable the segments before `end`, oldest first, unless somebody does so
+    /// already, and then waits for that. I8: a segment whose sync fails stays in the list, so that
+    /// nothing behind it is ever called durable.
+    pub fn sync_before(
+        &self,
+        end: SegmentId,
+        sync: impl Fn(&UnsyncedSegment) -> Result<()>,
+    ) -> Result<()> {
+        if self.len() == 0 {
+            return Ok(());
+        }
+        let _turn = self.turn.lock();
+        loop {
+            let first = self.list.lock().front().filter(|first| first.id < end).cloned();
+            let Some(first) = first else { return Ok(()) };
+            sync(&first)?;
+            let mut list = self.list.lock();
+            let synced = list.pop_front();
+            assert!(synced.is_some_and(|it| it.id == first.id), "only who has the turn takes any");
+            self.count.store(list.len(), Ordering::Release);
+        }
+    }
+}
