@@ -126,6 +126,9 @@ enum Then {
     Nothing,
     /// Another crash after so many calls, at the latest when the database is open.
     Crash(u64, Survivors),
+    /// The process is killed after so many calls, and the next opening loses its power after so
+    /// many.
+    KillAndCrash(u64, u64),
     /// The manifest is lost, and the database repaired.
     Repair,
 }
@@ -242,7 +245,14 @@ fn check_survivors(
 ) {
     let mut env = Env { planted: plan.fault.map_or_else(Planted::default, Planted::fault), ..env };
     let mut least = least;
-    if let Then::Crash(calls, survivors) = then {
+    let crashes = match then {
+        Then::Crash(calls, survivors) => vec![(calls, survivors)],
+        Then::KillAndCrash(killed, crashed) => {
+            vec![(killed, Survivors::KeepAll), (crashed, Survivors::LoseAll)]
+        }
+        Then::Nothing | Then::Repair => Vec::new(),
+    };
+    for (calls, survivors) in crashes {
         world.crash_at(world.mutations() + calls);
         let opened = world.run(|| {
             let Ok(db) = plan.open(&env) else { return None };
@@ -320,10 +330,11 @@ fn explore(plan: Plan, crashes: u64, seen: &mut Seen) {
         for (survivors, seed) in random.chain(prefixes).chain(one).chain(others) {
             let seed = seed + 100 * plan.seed;
             let place = format!("seed {}, crash at {crash_at:?}, {survivors:?}", plan.seed);
-            let then = match draws.below(4) {
+            let then = match draws.below(5) {
                 0 => Then::Crash(1 + draws.below(40), Survivors::LoseAll),
                 1 => Then::Crash(1 + draws.below(40), Survivors::Random),
-                2 => Then::Repair,
+                2 => Then::KillAndCrash(1 + draws.below(40), 1 + draws.below(60)),
+                3 => Then::Repair,
                 _ => Then::Nothing,
             };
             let place = format!("{place}, then {then:?}");
