@@ -38,7 +38,9 @@ impl Recovered {
         for torn in self.replay.torn.iter().filter(|torn| torn.bytes > 0) {
             put_aside(env, dir, tables.identity.id, torn)?;
         }
-        for &id in &self.replay.behind {
+        // An opening that was killed may have emptied some of those behind the end, and that is in
+        // the page cache alone. They look as if they had never been begun, so all are emptied again.
+        for &id in &self.replay.never_begun {
             empty(env, dir, id)?;
         }
         // The first edit of this opening begins a new manifest.
@@ -129,8 +131,9 @@ fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Result<()
     env.fs.sync_dir(dir).doing("sync the directory", dir)
 }
 
-/// Empties a segment behind the end of the log, of which there is a copy by now. The manifest is
-/// about to forget it: an edit that is lost later must leave no segment that was in use.
+/// Empties a segment that was never begun, or lies behind the end of the log, of which there is a
+/// copy by now. The manifest is about to forget it: a removal that is lost later must leave no
+/// segment that was in use.
 fn empty(env: &Env, dir: &Path, id: SegmentId) -> Result<()> {
     let path = names::segment(dir, id);
     let file = env.fs.open_write(&path).doing("open", &path)?;

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The record of an ingest.
 pub struct LoggedIngest {
-    seqno: SeqNo,
+    /// Its number.
+    pub seqno: SeqNo,
     tables: Vec<TableId>,
 }
 

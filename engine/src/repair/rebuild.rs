@@ -16,7 +16,8 @@ use crate::recovery::settle::rewrite;
 use crate::repair::facts::RepairFacts;
 use crate::repair::ingests::{LoggedIngests, Trace};
 use crate::repair::sources::{
-    KeyspaceSource, describe_table, each_record, find_segment, log_end, needs_order, synced_below,
+    KeyspaceSource, describe_table, each_record, find_segment, leave_failed_commits, log_end,
+    needs_order, synced_below,
 };
 use crate::repair::values::ValueFinder;
 use crate::repair::{RepairReport, Salvage, set_aside};
@@ -164,6 +165,7 @@ impl<'a> Rebuild<'a> {
                 }
             }
         }
+        leave_failed_commits(&mut self.values.segments);
         self.ingests = LoggedIngests::take(&mut self.values.segments, &self.lost);
         self.ingest_seqnos = self.ingests.seqnos();
         self.ingest_seqnos.extend(self.facts.ingested.values());

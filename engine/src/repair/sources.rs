@@ -219,6 +219,22 @@ pub fn find_segment(
     Ok(Some(FoundSegment { head, handle, length, holes, ingests, is_whole, vouches }))
 }
 
+/// Ends each segment of the log where the head of the next one says. I1: what it holds beyond is of
+/// commits that failed, and their numbers were used again; the cut that removes it may be lost with
+/// the sync that follows it.
+pub fn leave_failed_commits(segments: &mut BTreeMap<SegmentId, FoundSegment>) {
+    let end = |found: &FoundSegment| Some((found.head.previous?, found.head));
+    let ends: Vec<(SegmentId, SegmentHead)> = segments.values().filter_map(end).collect();
+    for (id, next) in ends {
+        if let Some(found) = segments.get_mut(&id)
+            && found.length > next.previous_bytes
+        {
+            found.length = next.previous_bytes;
+            found.ingests.retain(|ingest| ingest.seqno < next.first_seqno);
+        }
+    }
+}
+
 /// Returns the id below which all segments of the log were synced, as far as they say.
 pub fn synced_below(segments: &BTreeMap<SegmentId, FoundSegment>) -> SegmentId {
     let logs = segments.values().filter(|found| found.head.kind == SegmentKind::Log);

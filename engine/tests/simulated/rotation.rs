@@ -109,6 +109,8 @@ struct Plan {
     encrypted: bool,
     /// The sync of a segment that fails.
     failing_sync: Option<u64>,
+    /// The write to a segment that fails, once; the writer goes on.
+    failing_write: Option<u64>,
     fault: Option<PlantedFault>,
 }
 
@@ -124,6 +126,9 @@ enum Then {
     Nothing,
     /// Another crash after so many calls, at the latest when the database is open.
     Crash(u64, Survivors),
+    /// The process is killed after so many calls, and the next opening loses its power after so
+    /// many.
+    KillAndCrash(u64, u64),
     /// The manifest is lost, and the database repaired.
     Repair,
 }
@@ -144,13 +149,16 @@ fn write(db: &Db, plan: Plan, from: u64, count: u64) -> u64 {
     for number in from..from + count {
         let syncs = plan.synced > 0 && draws.below(plan.synced) == 0;
         let durability = if syncs { Durability::Sync } else { Durability::Os };
-        let mut batch = WriteBatch::new();
-        for half in [0, 1] {
-            let (key, value) = pair(number, half);
-            batch.put(&keyspace, key, value);
-        }
-        let options = WriteOptions::new().durability(durability);
-        let Ok(_) = db.write_with(batch, &options) else { break };
+        let commit = || {
+            let mut batch = WriteBatch::new();
+            for half in [0, 1] {
+                let (key, value) = pair(number, half);
+                batch.put(&keyspace, key, value);
+            }
+            db.write_with(batch, &WriteOptions::new().durability(durability))
+        };
+        // The same again: whether or not a crash leaves the first try, the content is the same.
+        let Ok(_) = commit().or_else(|_| commit()) else { break };
         if syncs {
             durable = number + 1;
         } else if plan.synced > 0 && draws.below(4 * plan.synced) == 0 {
@@ -177,6 +185,9 @@ fn run(plan: Plan, crash_at: Option<u64>) -> (Simulation, u64) {
         let Ok(db) = db else { return 0 };
         if let Some(nth) = plan.failing_sync {
             simulation.fail(FaultPlan::new(Call::Sync).on(".seg").nth(nth));
+        }
+        if let Some(nth) = plan.failing_write {
+            simulation.fail(FaultPlan::new(Call::Write).on(".seg").nth(nth));
         }
         // Writers would wait for ever while too many segments are not synced.
         let durable = write(&db, plan, 0, if plan.held { 20 } else { 60 });
@@ -234,7 +245,14 @@ fn check_survivors(
 ) {
     let mut env = Env { planted: plan.fault.map_or_else(Planted::default, Planted::fault), ..env };
     let mut least = least;
-    if let Then::Crash(calls, survivors) = then {
+    let crashes = match then {
+        Then::Crash(calls, survivors) => vec![(calls, survivors)],
+        Then::KillAndCrash(killed, crashed) => {
+            vec![(killed, Survivors::KeepAll), (crashed, Survivors::LoseAll)]
+        }
+        Then::Nothing | Then::Repair => Vec::new(),
+    };
+    for (calls, survivors) in crashes {
         world.crash_at(world.mutations() + calls);
         let opened = world.run(|| {
             let Ok(db) = plan.open(&env) else { return None };
@@ -258,7 +276,13 @@ fn check_survivors(
         let follow = Options { follow: true, ..options(false) };
         let looks = [read_only, follow].map(|options| {
             let db = builder(&env, plan.encrypted, options).open();
-            db.map(|db| count(&db)).map_err(|error| error.kind())
+            let looked = |db: Db| {
+                let found = count(&db);
+                let report = db.check().expect("a check can be made");
+                assert!(report.is_clean(), "of who only reads: {:?}", report.problems);
+                found
+            };
+            db.map(looked).map_err(|error| error.kind())
         });
         if then == Then::Repair {
             env.fs.remove(&Path::new(DIR).join("CURRENT")).unwrap();
@@ -306,10 +330,11 @@ fn explore(plan: Plan, crashes: u64, seen: &mut Seen) {
         for (survivors, seed) in random.chain(prefixes).chain(one).chain(others) {
             let seed = seed + 100 * plan.seed;
             let place = format!("seed {}, crash at {crash_at:?}, {survivors:?}", plan.seed);
-            let then = match draws.below(4) {
+            let then = match draws.below(5) {
                 0 => Then::Crash(1 + draws.below(40), Survivors::LoseAll),
                 1 => Then::Crash(1 + draws.below(40), Survivors::Random),
-                2 => Then::Repair,
+                2 => Then::KillAndCrash(1 + draws.below(40), 1 + draws.below(60)),
+                3 => Then::Repair,
                 _ => Then::Nothing,
             };
             let place = format!("{place}, then {then:?}");
@@ -325,7 +350,16 @@ fn plan(seed: u64) -> Plan {
     let synced = [0, 12, 5][seed as usize % 3];
     let (often_flushed, held) = (seed % 4 == 3, seed % 4 > 1);
     let encrypted = seed % 5 == 4;
-    Plan { seed, synced, often_flushed, held, encrypted, failing_sync: None, fault: None }
+    Plan {
+        seed,
+        synced,
+        often_flushed,
+        held,
+        encrypted,
+        failing_sync: None,
+        failing_write: None,
+        fault: None,
+    }
 }
 
 #[track_caller]
@@ -351,6 +385,16 @@ fn i08_a_failed_sync_of_a_full_segment_ends_writing_and_loses_nothing_promised()
     for seed in 0..12 {
         let failing_sync = Some(1 + seed / 2);
         explore(Plan { failing_sync, synced: 7, ..plan(seed) }, 2, &mut seen);
+    }
+    assert_none(&seen);
+}
+
+#[test]
+fn i01_a_failed_write_before_a_crash_costs_nothing_promised() {
+    let mut seen = Seen::default();
+    for seed in 0..24 {
+        let failing_write = Some(1 + seed * 5 % 37);
+        explore(Plan { failing_write, ..plan(seed) }, 3, &mut seen);
     }
     assert_none(&seen);
 }
