@@ -16,7 +16,7 @@
 
 use crate::base::compression::Codec;
 use crate::base::entry::{Payload, Slot};
-use crate::base::error::{Error, InFile, IoContext, Result};
+use crate::base::error::{Error, ErrorKind, InFile, IoContext, Result};
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::env::Env;
@@ -225,12 +225,20 @@ fn find_begun(env: &Env, version: &Version, report: &mut ReplayReport) -> Result
             }
             Ok(None) if live.sealed.is_none() => HeadFound::Nothing,
             Ok(None) => return Err(lost_content(path)),
-            Err(error) if live.sealed.is_some() => return Err(error),
+            // I2: only what was read can be a torn head. One that the disk did not give may be
+            // whole.
+            Err(error) if live.sealed.is_some() || !is_of_bytes(&error) => return Err(error),
             Err(error) => HeadFound::Torn(file.len().doing("measure", path)?, error),
         };
         found.push((live.clone(), head));
     }
     follow_chain(env, found, synced_below, report)
+}
+
+/// Returns true if bytes that were read are the reason of an error. A torn head may look like one
+/// of a later version.
+fn is_of_bytes(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Unsupported)
 }
 
 /// Follows the segments from one to the next, up to one whose head is lost.

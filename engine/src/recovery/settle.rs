@@ -39,7 +39,8 @@ impl Recovered {
             put_aside(env, dir, tables.identity.id, torn)?;
         }
         // An opening that was killed may have emptied some of those behind the end, and that is in
-        // the page cache alone. They look as if they had never been begun, so all are emptied again.
+        // the page cache alone. They look as if they had never been begun, so all are emptied
+        // again.
         for &id in &self.replay.never_begun {
             empty(env, dir, id)?;
         }

@@ -129,6 +129,8 @@ enum Then {
     /// The process is killed after so many calls, and the next opening loses its power after so
     /// many.
     KillAndCrash(u64, u64),
+    /// A call of the next opening fails, and the process ends.
+    Fail(u64),
     /// The manifest is lost, and the database repaired.
     Repair,
 }
@@ -250,12 +252,21 @@ fn check_survivors(
         Then::KillAndCrash(killed, crashed) => {
             vec![(killed, Survivors::KeepAll), (crashed, Survivors::LoseAll)]
         }
+        Then::Fail(nth) => {
+            world.fail(FaultPlan::any_call().nth(nth));
+            vec![(u64::MAX / 2, Survivors::KeepAll)]
+        }
         Then::Nothing | Then::Repair => Vec::new(),
     };
     for (calls, survivors) in crashes {
         world.crash_at(world.mutations() + calls);
         let opened = world.run(|| {
             let Ok(db) = plan.open(&env) else { return None };
+            if matches!(then, Then::Fail(_)) {
+                // What is read may be what fails.
+                world.crash();
+                return None;
+            }
             // What a finished opening has shown was settled.
             let found = catch_unwind(AssertUnwindSafe(|| count(&db)));
             let found = found.unwrap_or_else(|panic| match world.crashed() {
@@ -330,11 +341,12 @@ fn explore(plan: Plan, crashes: u64, seen: &mut Seen) {
         for (survivors, seed) in random.chain(prefixes).chain(one).chain(others) {
             let seed = seed + 100 * plan.seed;
             let place = format!("seed {}, crash at {crash_at:?}, {survivors:?}", plan.seed);
-            let then = match draws.below(5) {
+            let then = match draws.below(6) {
                 0 => Then::Crash(1 + draws.below(40), Survivors::LoseAll),
                 1 => Then::Crash(1 + draws.below(40), Survivors::Random),
                 2 => Then::KillAndCrash(1 + draws.below(40), 1 + draws.below(60)),
-                3 => Then::Repair,
+                3 => Then::Fail(1 + draws.below(100)),
+                4 => Then::Repair,
                 _ => Then::Nothing,
             };
             let place = format!("{place}, then {then:?}");
