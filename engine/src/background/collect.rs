@@ -266,9 +266,7 @@ impl Background {
             if active.tombstones() == 0 {
                 return false;
             }
-            let below = levels.tables().map(|(_, table)| table.meta.summary.entries);
-            let below = below.fold(0, u64::saturating_add);
-            stale::wants_flush(active.entries(), active.tombstones(), below)
+            stale::wants_flush(active.entries(), active.tombstones(), levels.entries())
         });
         self.seal(&keyspaces);
     }

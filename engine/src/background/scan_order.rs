@@ -8,10 +8,10 @@ use crate::compaction::job::{self, CompactionReport};
 use crate::compaction::picker::span;
 use crate::compaction::scan_order::{self, OrderFacts, OrderPick};
 use crate::events::Event;
-use crate::read::demand::{DemandRange, ScanDemands};
+use crate::read::demand::{DemandRange, KnownDemand, ScanDemands};
+use crate::table::TableMeta;
 use crate::version::health::JobKind;
 use crate::version::job::JobResult;
-use crate::version::levels::bounds;
 use crate::version::runtime::Runtime;
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::KeyspaceState;
@@ -48,7 +48,7 @@ impl Background {
                 segment_bytes: segment_bytes.min(scan_order::MAX_PIECE_BYTES),
             };
             // What waits for a flush is put in order with the rest.
-            let flushes = !view.immutables.is_empty() || self.wants_flush(keyspace);
+            let flushes = !view.immutables.is_empty() || self.wants_flush(keyspace, &demand);
             match scan_order::pick(keyspace.id, &view.levels, &state.busy, &facts) {
                 OrderPick::Do(pick) if pick.level > 0 || !flushes => {
                     Some((CompactionReason::ScanOrder, pick))
@@ -68,28 +68,26 @@ impl Background {
 
     /// Returns true if the memtable of `keyspace` should be flushed so that its values can be put
     /// in order.
-    fn wants_flush(&self, keyspace: &KeyspaceState) -> bool {
-        let version = self.runtime.set.current().number;
-        let demand = self.demands.as_ref().and_then(|it| it.worth_a_look(keyspace.id, version));
-        let Some(demand) = demand else {
-            return false;
-        };
+    fn wants_flush(&self, keyspace: &KeyspaceState, demand: &KnownDemand) -> bool {
         let view = keyspace.peek();
         let log_bytes = self.committer.stall_controller().log_bytes.load(Ordering::Relaxed);
         let since = view.active.first_bytes().map_or(0, |first| log_bytes.saturating_sub(first));
         let (entries, bytes) = (view.active.table.entries(), view.active.bytes());
         view.immutables.is_empty()
-            && scan_order::wants_flush(&demand, &view.levels, (entries, bytes, since))
+            && scan_order::wants_flush(demand, &view.levels, (entries, bytes, since))
     }
 
     /// Seals the memtables that scans have paid to be flushed.
     pub(super) fn flush_scanned(&self) {
         let is_low = self.committer.stall_controller().reserve.is_low();
-        if self.demands.is_some() && !is_low {
-            let mut keyspaces = self.runtime.set.keyspaces();
-            keyspaces.retain(|keyspace| self.wants_flush(keyspace));
-            self.seal(&keyspaces);
-        }
+        let Some(demands) = self.demands.as_ref().filter(|_| !is_low) else { return };
+        let version = self.runtime.set.current().number;
+        let mut keyspaces = self.runtime.set.keyspaces();
+        keyspaces.retain(|keyspace| {
+            let demand = demands.worth_a_look(keyspace.id, version);
+            demand.is_some_and(|demand| self.wants_flush(keyspace, &demand))
+        });
+        self.seal(&keyspaces);
     }
 
     /// Runs a job for the order of values, for which its range of keys pays.
@@ -102,12 +100,12 @@ impl Background {
         let ChosenCompaction { keyspace, levels, pick, .. } = chosen;
         let version = runtime.set.current();
         let is_sorted = |id: SegmentId| scan_order::is_sorted(&version, id);
-        let price = scan_order::price_of(pick, &is_sorted);
+        let moves = scan_order::moved_by(pick, &is_sorted);
+        let price = scan_order::price_of(pick, moves);
         if pick.level == 0 {
             self.demands.iter().for_each(|demands| demands.charge_all(keyspace.id, price));
             return job::run(runtime, keyspace, levels, pick, seen);
         }
-        let moves = scan_order::moved_by(pick, &is_sorted);
         let keys = span(levels.order(), pick.tables()).unwrap_or_default();
         let paid = (price, moves);
         let charge = |demands: &Arc<ScanDemands>| {
@@ -131,15 +129,14 @@ impl Background {
 
     /// Notes the tables whose values are in order now.
     fn note_in_order(&self, keyspace: &Arc<KeyspaceState>, report: &CompactionReport) {
-        let order = &keyspace.order;
-        let is_done = |last: &[u8]| {
-            report.ordered_until.as_ref().is_none_or(|until| order.compare(last, until).is_le())
+        let (order, until) = (&keyspace.order, report.moved_until.as_ref());
+        let is_done = |table: &&Arc<TableMeta>| {
+            let last = table.summary.largest_key();
+            until.is_none_or(|until| order.compare(last, until).is_le())
         };
+        let done: Vec<_> = report.outputs.iter().filter(is_done).map(|it| it.id).collect();
+        // Those that another job has taken meanwhile are forgotten at once.
         let levels = keyspace.view().levels.clone();
-        let outputs: Vec<_> = report.outputs.iter().map(|meta| meta.id).collect();
-        let written = levels.tables().filter(|(_, table)| outputs.contains(&table.meta.id));
-        let done = written.filter(|(_, table)| is_done(bounds(table).1));
-        let done: Vec<_> = done.map(|(_, table)| table.meta.id).collect();
         self.demands.iter().for_each(|demands| demands.done(keyspace.id, &done, &levels));
     }
 }

@@ -361,15 +361,13 @@ impl LogShared {
     }
 
     /// Starts the writeback that is due, and syncs what was sealed. The work of a thread of the
-    /// background; returns false if there was nothing to do.
-    pub fn sync_behind(&self) -> Result<bool> {
+    /// background.
+    pub fn sync_behind(&self) -> Result<()> {
         let due = self.writeback_due.lock().take();
-        if let Some(syncer) = &due {
+        if let Some(syncer) = due {
             syncer.write_back();
         }
-        let has_sealed = self.unsynced.len() > 0;
-        self.sync_sealed(SegmentId(u64::MAX))?;
-        Ok(due.is_some() || has_sealed)
+        self.sync_sealed(SegmentId(u64::MAX))
     }
 
     /// Returns true if [`LogShared::sync_behind`] has something to do.

@@ -289,14 +289,19 @@ fn follow_chain(
 /// Returns the first of these segments in which a frame says that a sync came before it.
 fn witness<'a>(env: &Env, segments: &'a [Begun]) -> Result<Option<&'a Begun>> {
     for segment in segments {
-        let handle = &segment.live.handle;
-        let path = handle.path();
-        let file = env.fs.open(path).doing("open a log segment", path)?;
-        if evidence_of_any_sync(&*file, path, &segment.head, handle.segment.seal())?.is_some() {
+        if tells_of_sync(env, &segment.live.handle, &segment.head)? {
             return Ok(Some(segment));
         }
     }
     Ok(None)
+}
+
+/// Returns true if a frame in this segment of the log says that a sync came before it: then all
+/// segments before this one were synced. Reads all of it, if there is none.
+pub fn tells_of_sync(env: &Env, handle: &SegmentHandle, head: &SegmentHead) -> Result<bool> {
+    let path = handle.path();
+    let file = env.fs.open(path).doing("open a log segment", path)?;
+    Ok(evidence_of_any_sync(&*file, path, head, handle.segment.seal())?.is_some())
 }
 
 /// Refuses a segment that ends at `end`, before its length, though one of those behind it says that

@@ -20,6 +20,7 @@ use crate::base::pointer::{KeyspaceId, TableId};
 use crate::base::value::Value;
 use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::{Pick, value_bytes};
+use crate::compaction::piece_end::PieceEnd;
 use crate::compaction::reorganize;
 use crate::compaction::separate::Separator;
 use crate::read::fetch::{Fetcher, Want};
@@ -161,7 +162,7 @@ impl ValueHomes {
 }
 
 /// What a conversion has done.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Copy)]
 pub struct MovedValues {
     /// The number of values that moved from segments into the tree.
     pub moved_in: u64,
@@ -171,23 +172,17 @@ pub struct MovedValues {
     pub damaged: u64,
     /// The bytes of the records that were read.
     pub bytes_read: u64,
-    /// The last user key whose values were moved, if the piece ended before its last table did.
-    pub until: Option<Vec<u8>>,
 }
 
-/// A piece of a conversion at work: it moves values until they have so many bytes. Entries behind
-/// stay as they are, in tables of their own, for the next piece.
+/// A piece of a conversion at work: it moves values until they have so many bytes.
 pub struct Converting {
     homes: ValueHomes,
-    order: KeyOrder,
+    /// Where it ends.
+    pub end: PieceEnd,
     /// The bytes that one piece moves.
     most_bytes: u64,
-    /// The bytes that may still move.
-    left: u64,
     /// The bytes of records that may move, and were not read yet.
     asked: u64,
-    /// The user key of the last entry that was decided about.
-    key: Vec<u8>,
     /// What was done.
     pub moved: MovedValues,
 }
@@ -195,32 +190,19 @@ pub struct Converting {
 impl Converting {
     /// Creates a piece that moves about `most_bytes`.
     pub fn new(homes: ValueHomes, order: KeyOrder, most_bytes: u64) -> Self {
-        assert!(most_bytes > 0, "a piece that moves nothing is followed by itself");
-        let (left, asked, key) = (most_bytes, 0, Vec::new());
-        Converting { homes, order, most_bytes, left, asked, key, moved: MovedValues::default() }
-    }
-
-    /// Returns true, once, if the piece ends before the entry of this user key, which comes next.
-    /// All entries of a user key are of the same piece.
-    pub fn ends_before(&mut self, key: &[u8]) -> bool {
-        if self.moved.until.is_some() || self.order.compare(key, &self.key).is_eq() {
-            return false;
-        }
-        let last = std::mem::replace(&mut self.key, key.to_vec());
-        let ends = self.left == 0;
-        self.moved.until = ends.then_some(last);
-        ends
+        let (end, moved) = (PieceEnd::new(order, most_bytes), MovedValues::default());
+        Converting { homes, end, most_bytes, asked: 0, moved }
     }
 
     /// Decides about the next entry.
     pub fn decide(&mut self, key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<HomeDecision> {
-        if self.moved.until.is_some() {
+        if self.end.until().is_some() {
             return Ok(HomeDecision::Stays);
         }
         let decision = self.homes.decide(key, trailer, payload)?;
         if decision == HomeDecision::MovesOut {
             self.moved.moved_out += 1;
-            self.left = self.left.saturating_sub(payload.len() as u64);
+            self.end.moves(payload.len() as u64);
         }
         Ok(decision)
     }
@@ -232,7 +214,7 @@ impl Converting {
         self.asked += bytes;
         // A value that turns out to be large moves nothing, so what is left shrinks only when
         // records were read. It is passed by an eighth rather than reading them one by one.
-        self.asked >= self.left.max(self.most_bytes / 8)
+        self.asked >= self.end.left().max(self.most_bytes / 8)
     }
 
     /// Notes that all records that were asked for are being read.
@@ -245,7 +227,7 @@ impl Converting {
         match read {
             Ok(value) if self.homes.is_inline(value.len()) => {
                 self.moved.moved_in += 1;
-                self.left = self.left.saturating_sub(value.len() as u64);
+                self.end.moves(value.len() as u64);
                 Ok(Some(value))
             }
             Ok(_) => Ok(None),
@@ -397,7 +379,7 @@ mod tests {
         let mut moved = Vec::new();
         for (key, bytes) in [("a", 600), ("b", 99), ("c", 350), ("c", 300), ("c", 200), ("d", 500)]
         {
-            let ends = piece.ends_before(key.as_bytes());
+            let ends = piece.end.ends_before(key.as_bytes());
             let payload = Payload::from(Slot::Inline(&[7; 600][..bytes]));
             let mut stored = Vec::new();
             payload.encode(&mut stored);
@@ -408,8 +390,8 @@ mod tests {
         let expected = [(false, true), (false, false), (false, true), (false, true), (false, true)];
         assert_eq!(moved[..5], expected);
         assert_eq!(moved[5], (true, false), "it belongs to the next piece");
-        assert_eq!(piece.moved.until.as_deref(), Some(&b"c"[..]));
-        assert!(!piece.ends_before(b"e"), "it ends once");
+        assert_eq!(piece.end.until().map(Vec::as_slice), Some(&b"c"[..]));
+        assert!(!piece.end.ends_before(b"e"), "it ends once");
         assert_eq!(piece.moved.moved_out, 4);
     }
 }

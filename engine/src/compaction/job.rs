@@ -51,9 +51,8 @@ pub struct CompactionReport {
     pub moved_values: MovedValues,
     /// The tables that were written.
     pub outputs: Vec<Arc<TableMeta>>,
-    /// The last user key whose values were put in order, if the job ended before its last table
-    /// did.
-    pub ordered_until: Option<Vec<u8>>,
+    /// The last user key whose values were moved, if a piece of values ended before the last entry.
+    pub moved_until: Option<Vec<u8>>,
 }
 
 /// The number of entries between two checks whether the database is closing.

@@ -17,6 +17,7 @@ pub mod level0;
 mod operands;
 pub mod output;
 pub mod picker;
+pub mod piece_end;
 pub mod redirect;
 pub mod reorganize;
 pub mod retain;

@@ -14,6 +14,7 @@ use crate::compaction::job::{self, CompactionReport, Rewrite};
 use crate::compaction::operands::OperandMerger;
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::{Pick, value_bytes};
+use crate::compaction::piece_end::PieceEnd;
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
 use crate::compaction::scan_order::OrderingPiece;
@@ -83,6 +84,32 @@ pub enum MovedPart {
     Strewn(OrderingPiece),
 }
 
+impl MovedPart {
+    /// Returns where it ends, if it may end before the last entry.
+    fn end(&mut self) -> Option<&mut PieceEnd> {
+        match self {
+            MovedPart::All => None,
+            MovedPart::Misplaced(converting) => Some(&mut converting.end),
+            MovedPart::Strewn(piece) => Some(&mut piece.end),
+        }
+    }
+
+    fn converting(&mut self) -> Option<&mut Converting> {
+        match self {
+            MovedPart::Misplaced(converting) => Some(converting),
+            MovedPart::All | MovedPart::Strewn(_) => None,
+        }
+    }
+
+    /// Returns true if the record of a pointer moves, for all that a conversion does not decide.
+    fn takes(&mut self, pointer: ValuePointer) -> bool {
+        match self {
+            MovedPart::All | MovedPart::Misplaced(_) => true,
+            MovedPart::Strewn(piece) => piece.takes(pointer),
+        }
+    }
+}
+
 /// Runs `pick`, and moves a part of the values.
 pub fn rewrite(
     runtime: &Runtime,
@@ -102,19 +129,15 @@ pub fn rewrite(
     let version = view.version.clone();
     let moves = Box::new(move |id| version.segments.contains_key(&id));
     let mut values = InOrder::new(runtime, view, moves, u64::MAX, priority).merger(merger);
-    match part {
-        MovedPart::All => {}
-        MovedPart::Misplaced(converting) => values.converting = Some(converting),
-        MovedPart::Strewn(piece) => values.piece = Some(piece),
-    }
+    values.part = part;
     let Rewrite { input, retain, redirect, output, .. } = &mut rewrite;
     values.copy(input, retain, redirect, output)?;
     // Its segments are named as soon as the edit is durable, so they are kept before anything else.
     let segments = values.segments();
-    let moved = values.converting.take().map(|converting| converting.moved).unwrap_or_default();
-    let ordered_until = values.piece.take().and_then(|piece| piece.until);
+    let moved_values = values.part.converting().map(|it| it.moved).unwrap_or_default();
+    let moved_until = values.part.end().and_then(|end| end.until().cloned());
     let report = rewrite.install(segments, || values.keep())?;
-    Ok(CompactionReport { moved_values: moved, ordered_until, ..report })
+    Ok(CompactionReport { moved_values, moved_until, ..report })
 }
 
 /// An entry that waits for its value to be written.
@@ -148,10 +171,8 @@ pub struct InOrder<'a> {
     view: Arc<View>,
     moves: Moves,
     separator: Option<Separator>,
-    /// Decides instead which values go where, if it is a conversion.
-    converting: Option<Converting>,
-    /// Decides which values are strewn, if only these move.
-    piece: Option<OrderingPiece>,
+    /// Which values move; a conversion decides also where to.
+    part: MovedPart,
     fetcher: Fetcher,
     window: Vec<PendingEntry>,
     wants: Vec<Want>,
@@ -184,8 +205,7 @@ impl<'a> InOrder<'a> {
             view,
             moves,
             separator,
-            converting: None,
-            piece: None,
+            part: MovedPart::All,
             fetcher,
             window,
             wants,
@@ -239,22 +259,16 @@ impl<'a> InOrder<'a> {
         payload: &[u8],
         output: &mut TableOutput<'_>,
     ) -> JobResult {
-        if self.converting.as_mut().is_some_and(|converting| converting.ends_before(key)) {
+        if self.part.end().is_some_and(|end| end.ends_before(key)) {
             // What was moved is not in one table with what follows, which the next piece rewrites.
             self.write_window(output)?;
             output.end_table()?;
         }
-        if self.piece.as_mut().is_some_and(|piece| piece.ends_before(key)) {
-            self.write_window(output)?;
-            output.end_table()?;
-        }
         let slot = Slot::decode(trailer.kind()?, payload)?;
-        let mut is_wanted = |pointer: ValuePointer| {
-            let piece = self.piece.as_mut();
-            (self.moves)(pointer.segment) && piece.is_none_or(|piece| piece.takes(pointer))
-        };
         let pointer = match slot {
-            Slot::Pointer(pointer) if is_wanted(pointer) => Some(pointer),
+            Slot::Pointer(pointer) if (self.moves)(pointer.segment) && self.part.takes(pointer) => {
+                Some(pointer)
+            }
             _ => None,
         };
         let mut want = |pointer: ValuePointer| {
@@ -263,7 +277,7 @@ impl<'a> InOrder<'a> {
             self.wants.len() - 1
         };
         let mut is_due = false;
-        let value = match (&mut self.converting, pointer) {
+        let value = match (self.part.converting(), pointer) {
             (Some(converting), _) => match (converting.decide(key, trailer, payload)?, pointer) {
                 (HomeDecision::MovesOut, _) => PendingValue::Separated,
                 (HomeDecision::MayMoveIn, Some(pointer)) => {
@@ -296,8 +310,8 @@ impl<'a> InOrder<'a> {
         let values = self.window.iter().filter(is_read).count();
         debug_assert_eq!(values, self.wants.len(), "each value belongs to an entry");
         let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
-        let stays_damaged = self.piece.is_some();
-        let (segments, mut converting) = (&mut self.segments, self.converting.as_mut());
+        let stays_damaged = matches!(self.part, MovedPart::Strewn(_));
+        let (segments, mut converting) = (&mut self.segments, self.part.converting());
         converting.iter_mut().for_each(|converting| converting.begin_reading());
         for mut entry in std::mem::take(&mut self.window) {
             let seqno = entry.trailer.seqno();

@@ -17,6 +17,7 @@ use crate::base::key::KeyOrder;
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
 use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, value_bytes};
+use crate::compaction::piece_end::PieceEnd;
 use crate::compaction::reorganize;
 use crate::read::demand::{DemandRange, KnownDemand, ORDERED_RUNS, READ_BYTES};
 use crate::segment::SegmentKind;
@@ -236,9 +237,10 @@ pub fn moved_by(pick: &Pick, is_sorted: &dyn Fn(SegmentId) -> bool) -> u64 {
     moved.fold(0, u64::saturating_add).min(MAX_PIECE_BYTES)
 }
 
-/// Returns the price of a job for `pick` in a range where nothing was put in order before.
-pub fn price_of(pick: &Pick, is_sorted: &dyn Fn(SegmentId) -> bool) -> u64 {
-    let values = if pick.level == 0 { 0 } else { moved_by(pick, is_sorted) };
+/// Returns the price of a job for `pick` that moves `moves` bytes of values, in a range where
+/// nothing was put in order before. A compaction of L0 moves none.
+pub fn price_of(pick: &Pick, moves: u64) -> u64 {
+    let values = if pick.level == 0 { 0 } else { moves };
     price(pick.bytes(), values, 0)
 }
 
@@ -273,9 +275,7 @@ pub fn wants_flush(
     levels: &Levels,
     (entries, bytes, values): (u64, u64, u64),
 ) -> bool {
-    let below = levels.tables().map(|(_, table)| table.meta.summary.entries);
-    let below = below.fold(0, u64::saturating_add);
-    let is_notable = entries > 0 && entries >= below / LEAST_STREWN_PART;
+    let is_notable = entries > 0 && entries >= levels.entries() / LEAST_STREWN_PART;
     is_notable && paid(&demand.ranges) > price(bytes.saturating_mul(2), values, 0)
 }
 
@@ -285,45 +285,28 @@ pub fn is_sorted(version: &Version, id: SegmentId) -> bool {
     segment.is_some_and(|live| live.handle.segment.kind() == SegmentKind::Sorted)
 }
 
-/// A piece at work: it moves values until they have so many bytes. Entries behind stay as they are,
-/// in tables of their own, for the next piece.
+/// A piece at work: it moves values until they have so many bytes.
 pub struct OrderingPiece {
-    order: KeyOrder,
     /// The segments whose values stay.
     homes: BTreeSet<SegmentId>,
-    left: u64,
-    /// The user key of the last entry.
-    key: Vec<u8>,
-    /// The last user key whose values were moved, if the piece ended before its last table did.
-    pub until: Option<Vec<u8>>,
+    /// Where it ends.
+    pub end: PieceEnd,
 }
 
 impl OrderingPiece {
     /// Creates a piece that moves the values of `pick` that are strewn, as far as `version` says.
     pub fn new(order: KeyOrder, pick: &Pick, version: &Version) -> Self {
         let homes = homes(&uses(pick.tables()), &|id| is_sorted(version, id));
-        OrderingPiece { order, homes, left: MAX_PIECE_BYTES, key: Vec::new(), until: None }
-    }
-
-    /// Returns true, once, if the piece ends before the entry of this user key, which comes next.
-    /// All entries of a user key are of the same piece.
-    pub fn ends_before(&mut self, key: &[u8]) -> bool {
-        if self.until.is_some() || self.order.compare(key, &self.key).is_eq() {
-            return false;
-        }
-        let last = std::mem::replace(&mut self.key, key.to_vec());
-        let ends = self.left == 0;
-        self.until = ends.then_some(last);
-        ends
+        OrderingPiece { homes, end: PieceEnd::new(order, MAX_PIECE_BYTES) }
     }
 
     /// Returns true if the record moves.
     pub fn takes(&mut self, pointer: ValuePointer) -> bool {
         let bytes = u64::from(pointer.length);
-        let takes =
-            self.until.is_none() && bytes < READ_BYTES && !self.homes.contains(&pointer.segment);
+        let is_strewn = !self.homes.contains(&pointer.segment);
+        let takes = self.end.until().is_none() && bytes < READ_BYTES && is_strewn;
         if takes {
-            self.left = self.left.saturating_sub(bytes);
+            self.end.moves(bytes);
         }
         takes
     }

@@ -169,7 +169,7 @@ impl Conversion<'_> {
             // If another compaction took the tables, its outputs are looked at next.
             let Some(job) = job else { continue };
             self.pass.advance(self.report.add(&job));
-            let until = job.moved_values.until.or(last);
+            let until = job.moved_until.or(last);
             let goes_on = |until: &Vec<u8>| {
                 done.as_ref().is_none_or(|done| order.compare(done, until).is_lt())
             };

@@ -3,7 +3,7 @@
 use crate::base::size::FILE_BLOCK_BYTES;
 
 /// Block size in bytes; blocks of all usual devices have this length or a divisor of it.
-const BLOCK_BYTES: usize = FILE_BLOCK_BYTES as usize;
+pub(super) const BLOCK_BYTES: usize = FILE_BLOCK_BYTES as usize;
 
 /// Returns true if `memory` consists of whole blocks.
 pub(super) fn are_blocks(memory: &[u8]) -> bool {

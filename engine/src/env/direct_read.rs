@@ -7,16 +7,13 @@
 //!
 //! Lock: `buffer`, a leaf, held during a read, as only one thread makes a pass.
 
-use super::aligned::{AlignedBuffer, are_blocks};
+use super::aligned::{AlignedBuffer, BLOCK_BYTES, are_blocks};
 use super::fs::{AccessPattern, File};
-use crate::base::size::FILE_BLOCK_BYTES;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Block size in bytes; blocks of all usual devices have this length or a divisor of it.
-const BLOCK_BYTES: usize = FILE_BLOCK_BYTES as usize;
 /// Least length of a direct read in bytes; shorter reads are faster through the cache.
 const LEAST_BYTES: usize = 32 << 10;
 

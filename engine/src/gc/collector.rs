@@ -219,9 +219,7 @@ impl Collector {
             self.end_liveness_scan(state, counting)?;
         }
         let mut facts = self.facts(state)?;
-        if self.sample_hidden(state, &facts, mode)? {
-            facts = self.facts(state)?;
-        }
+        self.sample_hidden(state, &mut facts, mode)?;
         let mode = self.bounds().mode_at(mode, &facts);
         self.note_room(state, &facts);
         let plan = self.plan(state, &facts, mode);
@@ -399,15 +397,15 @@ impl Collector {
     }
 
     /// Looks how many entries hide others, if nothing else says what is live, and the tree has
-    /// changed since the last look. Returns true if it did.
+    /// changed since the last look. Corrects the facts by it.
     fn sample_hidden(
         &self,
         state: &mut CollectorState,
-        facts: &SpaceFacts,
+        facts: &mut SpaceFacts,
         mode: Mode,
-    ) -> JobResult<bool> {
+    ) -> JobResult {
         if !wants_sample(state, facts, mode) {
-            return Ok(false);
+            return Ok(());
         }
         let context = &self.parts.runtime;
         let keyspaces: Vec<_> = self.views()?.iter().map(|view| view.levels.clone()).collect();
@@ -415,7 +413,8 @@ impl Collector {
             hidden_sample::take(&keyspaces, &*context.env.random, || context.check_closing());
         let sample = sample.inspect_err(|error| self.note_walk(error))?;
         state.hidden_share.learn(sample, &facts.tree);
-        Ok(true)
+        facts.live_bytes = state.hidden_share.live(&facts.tree);
+        Ok(())
     }
 
     /// Returns the bytes that compactions freed since the last call.

@@ -11,7 +11,7 @@ use crate::env::random::Random;
 use crate::gc::hidden_share::{HiddenSample, runs};
 use crate::version::files::TableHandle;
 use crate::version::job::JobResult;
-use crate::version::levels::{Levels, bounds, table_bytes};
+use crate::version::levels::{Levels, table_bytes};
 use std::sync::Arc;
 
 /// The number of blocks in a sample. Each is read from the device, or the cache. With four entries
@@ -92,13 +92,7 @@ impl UpperRun<'_> {
 
     /// Returns true if an older run has an entry of the key, too.
     fn is_below(&self, key: &[u8]) -> Result<bool> {
-        let order = self.levels.order();
-        for run in &self.older {
-            let index = run.partition_point(|table| order.compare(bounds(table).1, key).is_lt());
-            let covers = |table: &&Arc<TableHandle>| order.compare(bounds(table).0, key).is_le();
-            let Some(table) = run.get(index).filter(covers) else {
-                continue;
-            };
+        for table in self.older.iter().filter_map(|run| self.levels.find_in(run, key)) {
             if table.table()?.has_key(key)? {
                 return Ok(true);
             }

@@ -33,9 +33,8 @@ impl TreeSpread {
         // I7: the numbers are from files.
         let bytes = runs.iter().map(|run| table_bytes(run)).fold(0, u64::saturating_add);
         let oldest = runs.last().map_or(0, |run| table_bytes(run));
-        let entries = levels.tables().map(|(_, table)| table.meta.summary.entries);
-        let entries = entries.fold(0, u64::saturating_add);
-        TreeSpread { bytes, above_bytes: bytes.saturating_sub(oldest), entries }
+        let (above_bytes, entries) = (bytes.saturating_sub(oldest), levels.entries());
+        TreeSpread { bytes, above_bytes, entries }
     }
 
     /// Adds what another keyspace, or a memtable, holds.

@@ -312,7 +312,6 @@ impl<'a> Rebuild<'a> {
         changes
     }
 
-    /// Makes the tables' names durable, then the manifest.
     /// Makes the segments durable whose lengths the manifest is about to record: after a process
     /// ended, what was read may exist in the page cache alone (I2, I3).
     fn sync_segments(&self) -> Result<()> {
@@ -330,6 +329,7 @@ impl<'a> Rebuild<'a> {
         Ok(())
     }
 
+    /// Makes the tables' names durable, then the manifest.
     fn publish(&mut self, changes: Vec<Change>) -> Result<()> {
         let manifest = self.next_file;
         let next = manifest + 1;

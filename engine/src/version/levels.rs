@@ -119,6 +119,13 @@ impl Levels {
         table_bytes(&self.levels[level])
     }
 
+    /// Returns the number of entries of all tables. Costs a look at each.
+    pub fn entries(&self) -> u64 {
+        // I7: the numbers are from files.
+        let entries = self.tables().map(|(_, table)| table.meta.summary.entries);
+        entries.fold(0, u64::saturating_add)
+    }
+
     /// Returns the deepest level that has tables.
     pub fn deepest(&self) -> Option<usize> {
         (0..LEVELS).rev().find(|&level| !self.levels[level].is_empty())
@@ -131,7 +138,7 @@ impl Levels {
     }
 
     /// Returns the only table of a sorted run that may hold `user_key`.
-    fn find_in<'a>(
+    pub fn find_in<'a>(
         &self,
         run: &'a [Arc<TableHandle>],
         user_key: &[u8],

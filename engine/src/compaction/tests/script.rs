@@ -285,8 +285,8 @@ fn order(facts: &PickerFacts, words: &[&str]) -> String {
         OrderPick::Nothing => "nothing\n".to_owned(),
         OrderPick::Wait => "wait\n".to_owned(),
         OrderPick::Do(pick) => {
-            let (moves, price) =
-                (scan_order::moved_by(&pick, &is_sorted), scan_order::price_of(&pick, &is_sorted));
+            let moves = scan_order::moved_by(&pick, &is_sorted);
+            let price = scan_order::price_of(&pick, moves);
             let text = tables(Some(pick));
             format!("{}, moves {moves} for {price}\n", text.trim_end())
         }

@@ -9,11 +9,11 @@
 use crate::base::error::{Error, ErrorKind, InFile, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::commit::replay::tells_of_sync;
 use crate::env::Env;
 use crate::recovery::follow::seen::SeenManifest;
 use crate::segment::{
-    Frame, HEAD_BYTES, RecordKind, ScanMode, ScanStart, SegmentHead, SegmentKind,
-    evidence_of_any_sync, read_head, scan,
+    Frame, HEAD_BYTES, RecordKind, ScanMode, ScanStart, SegmentHead, SegmentKind, read_head, scan,
 };
 use crate::version::LiveSegment;
 use crate::version::files::SegmentHandle;
@@ -247,10 +247,7 @@ fn check_unsynced(
     next: &OpenedSegment<'_>,
     offset: u64,
 ) -> Result<()> {
-    let handle = &next.live.handle;
-    let path = handle.path();
-    let file = env.fs.open(path).doing("open a log segment", path)?;
-    if evidence_of_any_sync(&*file, path, &next.head, handle.segment.seal())?.is_none() {
+    if !tells_of_sync(env, &next.live.handle, &next.head)? {
         return Ok(());
     }
     let error = Error::corruption("a log segment is damaged, though it was synced");
