@@ -7,6 +7,7 @@
 //! before the reading that precedes it was not, and anything in between may be either.
 
 use crate::client::{DIR, inline_options, tiny_options};
+use crate::random::Dice;
 use crate::script::{LENGTHS, value};
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Simulation, Survivors};
@@ -17,18 +18,6 @@ use cleavedb::{
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
-
-/// A random number generator (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
 
 const KEYS: u64 = 40;
 const OPERATIONS: u64 = 300;
@@ -136,14 +125,14 @@ impl World {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        let number = self.dice.below(KEYS);
+        let number = self.dice.number_below(KEYS);
         let long = if number.is_multiple_of(5) { "x".repeat(40) } else { String::new() };
         format!("k{number:02}{long}").into_bytes()
     }
 
     fn expiry(&mut self) -> Option<Expiry> {
-        let seconds = Duration::from_secs(self.dice.below(300));
-        match self.dice.below(6) {
+        let seconds = Duration::from_secs(self.dice.number_below(300));
+        match self.dice.number_below(6) {
             0 | 1 => None,
             2 => Some(Expiry::Never),
             3 | 4 => Some(Expiry::After(seconds)),
@@ -171,16 +160,16 @@ impl World {
     fn write(&mut self) -> Result<(), [Map; 2]> {
         let (mut batch, mut puts) = (WriteBatch::new(), Vec::new());
         let before = self.try_now().ok_or_else(|| self.maps.clone())?;
-        let count = 1 + self.dice.below(4);
+        let count = 1 + self.dice.number_below(4);
         for _ in 0..count {
-            let (at, key) = (self.dice.below(2) as usize, self.key());
-            if self.dice.below(5) == 0 {
+            let (at, key) = (self.dice.number_below(2) as usize, self.key());
+            if self.dice.number_below(5) == 0 {
                 batch.delete(self.keyspace(at), &key);
                 puts.push((at, key, None));
                 continue;
             }
             self.values += 1;
-            let length = LENGTHS[self.dice.below(LENGTHS.len() as u64) as usize];
+            let length = LENGTHS[self.dice.number_below(LENGTHS.len() as u64) as usize];
             let (value, expiry) = (value(self.values, length), self.expiry());
             match expiry {
                 Some(expiry) => batch.put_expiring(self.keyspace(at), &key, &value, expiry),
@@ -216,7 +205,7 @@ impl World {
 
     /// Holds a snapshot and a cursor.
     fn hold(&mut self) {
-        let (before, at) = (self.now(), self.dice.below(2) as usize);
+        let (before, at) = (self.now(), self.dice.number_below(2) as usize);
         let (snapshot, mut cursor) = (self.db().snapshot(), self.keyspace(at).cursor().unwrap());
         cursor.seek_to_first().unwrap();
         let time = (before, self.now());
@@ -229,7 +218,7 @@ impl World {
         if count == 0 {
             return;
         }
-        let held = self.held.swap_remove(self.dice.below(count) as usize);
+        let held = self.held.swap_remove(self.dice.number_below(count) as usize);
         let options = ReadOptions::new().snapshot(&held.snapshot);
         for at in 0..2 {
             let found = pairs(self.keyspace(at), &options);
@@ -242,7 +231,7 @@ impl World {
         }
         found.remove(PROBE.as_bytes());
         check(&held.maps[held.at], held.time, &found, "by a cursor");
-        if self.dice.below(2) == 0 {
+        if self.dice.number_below(2) == 0 {
             let mut cursor = self.keyspace(held.at).cursor_with(&options).unwrap();
             cursor.seek_to_first().unwrap();
             self.held.push(Held { cursor, ..held });
@@ -286,7 +275,7 @@ impl World {
         self.held.clear();
         let highest = self.time;
         let (db, _) = self.db.take().expect("it is open");
-        match self.dice.below(3) {
+        match self.dice.number_below(3) {
             0 => drop(db),
             1 => drop(db.close()),
             _ => {
@@ -296,10 +285,10 @@ impl World {
         }
         let survivors = [Survivors::LoseAll, Survivors::Prefix, Survivors::Random];
         if self.simulation.crashed() {
-            self.env = self.simulation.restart(survivors[self.dice.below(3) as usize]);
+            self.env = self.simulation.restart(survivors[self.dice.number_below(3) as usize]);
         }
-        if self.dice.below(2) == 0 {
-            self.simulation.step_wall(self.dice.below(800_000) as i64 - 500_000);
+        if self.dice.number_below(2) == 0 {
+            self.simulation.step_wall(self.dice.number_below(800_000) as i64 - 500_000);
         }
         self.open();
         if let Some(written) = written {
@@ -335,7 +324,7 @@ impl World {
 
     /// Writes until the power fails.
     fn crash_while_writing(&mut self) {
-        let mutations = self.simulation.mutations() + self.dice.below(30);
+        let mutations = self.simulation.mutations() + self.dice.number_below(30);
         self.simulation.crash_at(mutations);
         loop {
             if let Err(written) = self.write() {
@@ -359,14 +348,14 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.dice.below(100) {
+        match self.dice.number_below(100) {
             0..50 => self.write().expect("the power is on"),
             50..62 => self.look(),
             62..68 => self.hold(),
             68..78 => self.look_back(),
-            78..84 => self.simulation.advance(Duration::from_secs(self.dice.below(100))),
-            84 => self.simulation.step_wall(self.dice.below(200_000) as i64),
-            85 => self.simulation.step_wall(-(self.dice.below(200_000) as i64)),
+            78..84 => self.simulation.advance(Duration::from_secs(self.dice.number_below(100))),
+            84 => self.simulation.step_wall(self.dice.number_below(200_000) as i64),
+            85 => self.simulation.step_wall(-(self.dice.number_below(200_000) as i64)),
             86..88 => self.db().flush().unwrap(),
             88..91 => self.db().compact().unwrap(),
             91..93 => drop(self.db().gc().unwrap()),

@@ -26,10 +26,14 @@ pub struct Dice(pub u64);
 
 impl Dice {
     pub fn below(&mut self, end: usize) -> usize {
+        self.number_below(end as u64) as usize
+    }
+
+    pub fn number_below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % end as u64) as usize
+        (mixed ^ (mixed >> 31)) % end
     }
 }
 

@@ -3,6 +3,8 @@
 //! Faults that are planted in the engine are noticed.
 
 use crate::client::{DIR, tiny_options};
+use crate::crash::check_all;
+use crate::random::Dice;
 use cleavedb::env::Env;
 use cleavedb::env::planted::{Planted, PlantedFault};
 use cleavedb::env::sim::{Call, FaultPlan, Simulation, Survivors};
@@ -19,16 +21,6 @@ use std::time::Duration;
 
 /// More calls than the creation of a database makes.
 const CREATION: u64 = 30;
-
-/// Draws for the test's own choices.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % bound
-    }
-}
 
 /// The smallest segments there are, of about five commits each, and hardly a flush, because a flush
 /// makes all of the log durable.
@@ -146,10 +138,10 @@ fn pair(number: u64, half: u8) -> (Vec<u8>, Vec<u8>) {
 /// many were promised to survive a power cut.
 fn write(db: &Db, plan: Plan, from: u64, count: u64) -> u64 {
     let keyspace = db.default_keyspace();
-    let mut draws = Draws(plan.seed ^ from.rotate_left(20));
+    let mut dice = Dice(plan.seed ^ from.rotate_left(20));
     let mut durable = 0;
     for number in from..from + count {
-        let syncs = plan.synced > 0 && draws.below(plan.synced) == 0;
+        let syncs = plan.synced > 0 && dice.number_below(plan.synced) == 0;
         let durability = if syncs { Durability::Sync } else { Durability::Os };
         let commit = || {
             let mut batch = WriteBatch::new();
@@ -163,7 +155,7 @@ fn write(db: &Db, plan: Plan, from: u64, count: u64) -> u64 {
         let Ok(_) = commit().or_else(|_| commit()) else { break };
         if syncs {
             durable = number + 1;
-        } else if plan.synced > 0 && draws.below(4 * plan.synced) == 0 {
+        } else if plan.synced > 0 && dice.number_below(4 * plan.synced) == 0 {
             if db.sync().is_err() {
                 break;
             }
@@ -224,15 +216,10 @@ struct Seen {
 
 impl Seen {
     fn check(&mut self, place: &str, check: impl FnOnce(&mut Seen)) {
-        let text = |panic: Box<dyn std::any::Any + Send>| {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
-            text.unwrap_or_default()
-        };
         self.states += 1;
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(self))) {
-            self.failures.push(format!("{place}: {}", text(panic)));
-        }
+        let mut failures = std::mem::take(&mut self.failures);
+        check_all(place, &mut failures, || check(self));
+        self.failures = failures;
     }
 }
 
@@ -329,10 +316,10 @@ fn check_survivors(
 /// Crashes a plan at some calls, with all kinds of survivors.
 fn explore(plan: Plan, crashes: u64, seen: &mut Seen) {
     let calls = run(plan, None).0.mutations();
-    let mut draws = Draws(plan.seed + 77);
+    let mut dice = Dice(plan.seed + 77);
     for crash in 0..crashes {
         // The first calls create the database.
-        let crash_at = (crash > 0).then(|| CREATION + draws.below(calls - CREATION));
+        let crash_at = (crash > 0).then(|| CREATION + dice.number_below(calls - CREATION));
         let (simulation, least) = run(plan, crash_at);
         let random = (0..8).map(|seed| (Survivors::Random, seed));
         let prefixes = (0..4).map(|seed| (Survivors::Prefix, seed));
@@ -341,11 +328,11 @@ fn explore(plan: Plan, crashes: u64, seen: &mut Seen) {
         for (survivors, seed) in random.chain(prefixes).chain(one).chain(others) {
             let seed = seed + 100 * plan.seed;
             let place = format!("seed {}, crash at {crash_at:?}, {survivors:?}", plan.seed);
-            let then = match draws.below(6) {
-                0 => Then::Crash(1 + draws.below(40), Survivors::LoseAll),
-                1 => Then::Crash(1 + draws.below(40), Survivors::Random),
-                2 => Then::KillAndCrash(1 + draws.below(40), 1 + draws.below(60)),
-                3 => Then::Fail(1 + draws.below(100)),
+            let then = match dice.number_below(6) {
+                0 => Then::Crash(1 + dice.number_below(40), Survivors::LoseAll),
+                1 => Then::Crash(1 + dice.number_below(40), Survivors::Random),
+                2 => Then::KillAndCrash(1 + dice.number_below(40), 1 + dice.number_below(60)),
+                3 => Then::Fail(1 + dice.number_below(100)),
                 4 => Then::Repair,
                 _ => Then::Nothing,
             };
@@ -507,10 +494,10 @@ fn i02_a_synced_commit_of_one_writer_vouches_for_those_of_others() {
                 let (db, acknowledged, floor) = (db.clone(), acknowledged.clone(), floor.clone());
                 let work = move || {
                     let keyspace = db.default_keyspace();
-                    let mut draws = Draws(seed * WRITERS + id);
+                    let mut dice = Dice(seed * WRITERS + id);
                     for number in 0..40_u64 {
                         let before = *acknowledged.lock().unwrap();
-                        let syncs = draws.below(6) == 0;
+                        let syncs = dice.number_below(6) == 0;
                         let durability = if syncs { Durability::Sync } else { Durability::Os };
                         let options = WriteOptions::new().durability(durability);
                         let key = [id.to_be_bytes(), number.to_be_bytes()].concat();
