@@ -1,5 +1,6 @@
 //! Copies live records of some segments into one sorted segment. It reads them in the order of
-//! place, in few large reads, and writes them in the order of keys.
+//! place, in few large reads, and writes them in the order of keys: all of them if they fit in its
+//! memory, otherwise part after part.
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::pointer::{SegmentId, ValuePointer};
@@ -15,10 +16,6 @@ use crate::version::files::SegmentHandle;
 use crate::version::job::JobError;
 use crate::version::runtime::Runtime;
 use std::sync::Arc;
-
-/// Bytes of records that are read at a time and held in memory, except for the last chunk. A larger
-/// number makes fewer and longer reads; log segments of the default size fit.
-const CHUNK_BYTES: u64 = 64 << 20;
 
 /// The most bytes of one read, unless one record is longer.
 const READ_BYTES: usize = 1 << 20;
@@ -125,53 +122,39 @@ struct RecordToMove {
     record: LiveRecord,
 }
 
+/// Memory for the records that are being copied.
+pub struct CopyMemory<'a> {
+    /// The memory itself; it grows as needed.
+    pub buffer: &'a mut AlignedBuffer,
+    /// The bytes of records that are loaded at a time. More are loaded only for a single read.
+    pub most_bytes: u64,
+}
+
 /// Copies the records of `sources` in the order of keys, except those that died since they were
-/// listed. They are loaded into `buffer`. Returns the number of bytes read.
+/// listed. If they do not fit in `memory`, they are copied in several parts, by place, each in the
+/// order of keys. Returns the number of bytes read.
 pub fn copy(
     context: &Runtime,
     sources: &mut [VictimReader<'_>],
     overwritten: &Overwritten,
     writer: &mut SortedWriter,
-    buffer: &mut AlignedBuffer,
+    memory: CopyMemory<'_>,
 ) -> Result<u64, Failure> {
     let items = sources.iter().enumerate().flat_map(|(source, open)| {
         open.list.iter().map(move |&record| RecordToMove { source, record })
     });
     let mut items: Vec<RecordToMove> = items.collect();
-    items.sort_unstable_by_key(|item| item.record.rank);
-    debug_assert!(
-        items.windows(2).all(|pair| pair[0].record.rank < pair[1].record.rank),
-        "the lists are of one walk, as ranks of different walks do not compare"
-    );
-    let (mut rest, mut read) = (items.as_slice(), 0);
-    while !rest.is_empty() {
-        let (chunk, behind) = rest.split_at(chunk_len(rest));
-        assert!(!chunk.is_empty(), "each chunk has a record, so that the copy ends");
-        let loaded = Loaded::read(context, sources, chunk, buffer)?;
-        read += loaded.read;
-        let mut unspent = 0;
-        for (item, record) in chunk.iter().zip(loaded.records()) {
-            let source = &mut sources[item.source];
-            let seal = source.handle.segment.seal();
-            // If a table can't be read, it hides nothing here: moving a dead record does no harm.
-            // Reads, compactions and liveness scans of the table report the error.
-            let is_wanted = |view: &RecordView<'_>| !overwritten.hides(view).unwrap_or(false);
-            let to = match writer.copy_if(record, seal, item.record.offset, is_wanted) {
-                Ok(Some(to)) => to,
-                Ok(None) => continue,
-                Err(error) if error.kind() == ErrorKind::Corruption => {
-                    return Err(source.failed(error, item.record));
-                }
-                Err(error) => return Err(error.into()),
-            };
-            source.moved.push(Moved { from: item.record.offset, to });
-            unspent += u64::from(to.length);
-            if unspent >= SPEND_BYTES {
-                context.check_closing()?;
-                context.budget.spend(IoPriority::Gc, std::mem::take(&mut unspent));
-            }
+    items.sort_unstable_by_key(|item| (item.source, item.record.offset));
+    let mut runs = RecordRuns { rest: &items };
+    let mut read = 0;
+    loop {
+        let chunk = runs.next_chunk(memory.most_bytes);
+        if chunk.is_empty() {
+            break;
         }
-        rest = behind;
+        let loaded = Loaded::read(context, sources, &chunk, memory.buffer)?;
+        read += loaded.read;
+        copy_loaded(context, sources, &loaded, overwritten, writer)?;
     }
     debug_assert!(
         sources.iter().all(|source| source.moved.len() <= source.list.len()),
@@ -180,69 +163,89 @@ pub fn copy(
     Ok(read)
 }
 
-/// Returns the number of records in the next chunk.
-fn chunk_len(items: &[RecordToMove]) -> usize {
-    let mut bytes = 0;
-    let full = items.iter().position(|item| {
-        bytes += u64::from(item.record.length);
-        bytes >= CHUNK_BYTES
-    });
-    full.map_or(items.len(), |last| last + 1)
+/// Copies the records of a chunk.
+fn copy_loaded(
+    context: &Runtime,
+    sources: &mut [VictimReader<'_>],
+    loaded: &Loaded<'_>,
+    overwritten: &Overwritten,
+    writer: &mut SortedWriter,
+) -> Result<(), Failure> {
+    let mut unspent = 0;
+    for LoadedRecord { item, bytes } in &loaded.records {
+        let source = &mut sources[item.source];
+        let seal = source.handle.segment.seal();
+        // If a table can't be read, it hides nothing here: moving a dead record does no harm.
+        // Reads, compactions and liveness scans of the table report the error.
+        let is_wanted = |view: &RecordView<'_>| !overwritten.hides(view).unwrap_or(false);
+        let to = match writer.copy_if(bytes, seal, item.record.offset, is_wanted) {
+            Ok(Some(to)) => to,
+            Ok(None) => continue,
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                return Err(source.failed(error, item.record));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        source.moved.push(Moved { from: item.record.offset, to });
+        unspent += u64::from(to.length);
+        if unspent >= SPEND_BYTES {
+            context.check_closing()?;
+            context.budget.spend(IoPriority::Gc, std::mem::take(&mut unspent));
+        }
+    }
+    Ok(())
 }
 
-/// The records of a chunk in memory.
-struct Loaded<'b> {
+/// A record in memory.
+struct LoadedRecord<'b> {
+    item: RecordToMove,
     bytes: &'b [u8],
-    /// The start and length of each record of the chunk in `bytes`.
-    places: Vec<(usize, usize)>,
+}
+
+/// The records of a chunk in memory, in the order of keys.
+struct Loaded<'b> {
+    records: Vec<LoadedRecord<'b>>,
     /// Number of bytes read.
     read: u64,
 }
 
 impl<'b> Loaded<'b> {
-    fn records(&self) -> impl Iterator<Item = &'b [u8]> {
-        let bytes = self.bytes;
-        self.places.iter().map(move |&(start, len)| &bytes[start..start + len])
-    }
-
     fn read(
         context: &Runtime,
         sources: &[VictimReader<'_>],
-        chunk: &[RecordToMove],
+        runs: &[RecordRun<'_>],
         buffer: &'b mut AlignedBuffer,
     ) -> Result<Loaded<'b>, Failure> {
-        let mut order: Vec<usize> = (0..chunk.len()).collect();
-        order.sort_unstable_by_key(|&index| (chunk[index].source, chunk[index].record.offset));
-        let (mut runs, mut rest) = (Vec::new(), order.as_slice());
-        while !rest.is_empty() {
-            let (run, behind) = rest.split_at(run_len(chunk, rest));
-            assert!(!run.is_empty(), "each read has a record, so that reading ends");
-            runs.push(RecordRun::of(chunk, run));
-            rest = behind;
-        }
         let kept: usize = runs.iter().map(RecordRun::kept).sum();
         let longest = runs.iter().map(RecordRun::len).max().unwrap_or_default();
         let bytes = buffer.at_least(kept + longest);
-        let mut places = vec![(0, 0); chunk.len()];
+        let mut places = Vec::with_capacity(runs.iter().map(|run| run.items.len()).sum());
         let (mut end, mut read) = (0, 0);
-        for run in &runs {
+        for run in runs {
             context.check_closing()?;
-            run.read(sources, chunk, &mut bytes[end..end + run.len()])?;
+            run.read(sources, &mut bytes[end..end + run.len()])?;
             read += run.needed as u64;
-            run.place(chunk, &mut bytes[end..], |index, start, len| {
-                places[index] = (end + start, len);
-            });
+            run.place(&mut bytes[end..], |item, start| places.push((item, end + start)));
             end += run.kept();
         }
-        assert!(places.iter().all(|&(_, len)| len > 0), "each record of the chunk was read");
-        Ok(Loaded { bytes, places, read })
+        places.sort_unstable_by_key(|(item, _)| item.record.rank);
+        debug_assert!(
+            places.windows(2).all(|pair| pair[0].0.record.rank < pair[1].0.record.rank),
+            "the lists are of one walk, as ranks of different walks do not compare"
+        );
+        let bytes: &'b [u8] = bytes;
+        let record = |(item, start): (RecordToMove, usize)| LoadedRecord {
+            item,
+            bytes: &bytes[start..start + item.record.length as usize],
+        };
+        Ok(Loaded { records: places.into_iter().map(record).collect(), read })
     }
 }
 
 /// Neighbouring records of one segment, which one read covers.
 struct RecordRun<'a> {
-    /// The indexes of the records, in the order of their places.
-    records: &'a [usize],
+    /// The records, in the order of their places.
+    items: &'a [RecordToMove],
     source: usize,
     /// The offset in the segment where the read begins, at the beginning of a block.
     start: u64,
@@ -253,16 +256,16 @@ struct RecordRun<'a> {
 }
 
 impl<'a> RecordRun<'a> {
-    fn of(chunk: &[RecordToMove], records: &'a [usize]) -> RecordRun<'a> {
-        let (first, last) = (&chunk[records[0]], &chunk[records[records.len() - 1]]);
+    fn of(items: &'a [RecordToMove]) -> RecordRun<'a> {
+        let (first, last) = (&items[0], &items[items.len() - 1]);
         debug_assert!(
-            records.iter().all(|&index| chunk[index].source == first.source),
+            items.iter().all(|item| item.source == first.source),
             "one read is of one segment"
         );
         let start = first.record.offset - first.record.offset % FILE_BLOCK_BYTES;
         let needed = (last.record.offset - start) as usize + last.record.length as usize;
-        let live = records.iter().map(|&index| chunk[index].record.length as usize).sum();
-        RecordRun { records, source: first.source, start, needed, live }
+        let live = items.iter().map(|item| item.record.length as usize).sum();
+        RecordRun { items, source: first.source, start, needed, live }
     }
 
     /// Returns the number of bytes of the read, which are whole blocks.
@@ -284,12 +287,7 @@ impl<'a> RecordRun<'a> {
     }
 
     /// Reads the run to the beginning of `bytes`.
-    fn read(
-        &self,
-        sources: &[VictimReader<'_>],
-        chunk: &[RecordToMove],
-        bytes: &mut [u8],
-    ) -> Result<(), Failure> {
+    fn read(&self, sources: &[VictimReader<'_>], bytes: &mut [u8]) -> Result<(), Failure> {
         let source = &sources[self.source];
         let (file, path) = (&source.file, source.handle.path());
         let read = file.read_at(bytes, self.start).and_then(|read| match read < self.needed {
@@ -297,40 +295,95 @@ impl<'a> RecordRun<'a> {
             true => file.read_exact_at(&mut bytes[read..self.needed], self.start + read as u64),
             false => Ok(()),
         });
-        let first = chunk[self.records[0]].record;
+        let first = self.items[0].record;
         read.doing("read live records", path).map_err(|error| source.failed(error, first))
     }
 
-    /// Calls `place` with the index, the start and the length of each record in `bytes`, to the
-    /// beginning of which the run was read.
-    fn place(
-        &self,
-        chunk: &[RecordToMove],
-        bytes: &mut [u8],
-        mut place: impl FnMut(usize, usize, usize),
-    ) {
+    /// Calls `place` with each record and its start in `bytes`, to the beginning of which the run
+    /// was read.
+    fn place(&self, bytes: &mut [u8], mut place: impl FnMut(RecordToMove, usize)) {
         let mut end = 0;
-        for &index in self.records {
-            let LiveRecord { offset, length, .. } = chunk[index].record;
+        for item in self.items {
+            let LiveRecord { offset, length, .. } = item.record;
             let (mut start, len) = ((offset - self.start) as usize, length as usize);
             if !self.is_dense() {
                 bytes.copy_within(start..start + len, end);
                 (start, end) = (end, end + len);
             }
-            place(index, start, len);
+            place(*item, start);
         }
     }
 }
 
-/// Returns the number of records in `order` that one read covers.
-fn run_len(chunk: &[RecordToMove], order: &[usize]) -> usize {
-    let first = &chunk[order[0]];
-    let mut end = first.record.offset;
-    let apart = order.iter().position(|&index| {
-        let item = &chunk[index];
-        let far = item.source != first.source || item.record.offset > end + MAX_GAP_BYTES;
-        end = item.record.offset + u64::from(item.record.length);
-        far || index != order[0] && end - first.record.offset > READ_BYTES as u64
-    });
-    apart.unwrap_or(order.len())
+/// Divides records, which are in the order of place, into runs.
+struct RecordRuns<'a> {
+    rest: &'a [RecordToMove],
+}
+
+impl<'a> RecordRuns<'a> {
+    /// Returns the next runs that fit in `most` bytes of memory while they are read, at least one
+    /// if there is one.
+    fn next_chunk(&mut self, most: u64) -> Vec<RecordRun<'a>> {
+        let (mut chunk, mut kept) = (Vec::new(), 0);
+        while let Some((run, behind)) = self.split() {
+            if !chunk.is_empty() && (kept + run.len()) as u64 > most {
+                break;
+            }
+            kept += run.kept();
+            chunk.push(run);
+            self.rest = behind;
+        }
+        chunk
+    }
+
+    /// Returns the next run, and the records behind it.
+    fn split(&self) -> Option<(RecordRun<'a>, &'a [RecordToMove])> {
+        let first = self.rest.first()?;
+        let mut end = first.record.offset;
+        let apart = self.rest.iter().position(|item| {
+            let is_far = item.source != first.source || item.record.offset > end + MAX_GAP_BYTES;
+            end = item.record.offset + u64::from(item.record.length);
+            let is_first = item.record.offset == first.record.offset;
+            is_far || !is_first && end - first.record.offset > READ_BYTES as u64
+        });
+        let (run, behind) = self.rest.split_at(apart.unwrap_or(self.rest.len()));
+        Some((RecordRun::of(run), behind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns records of two segments: one of `length` bytes every `step` bytes.
+    fn items(count: u32, length: u32, step: u64) -> Vec<RecordToMove> {
+        let record = |rank: u32| LiveRecord { rank, length, offset: u64::from(rank) * step };
+        let of = |source| move |rank| RecordToMove { source, record: record(rank) };
+        (0..count).map(of(0)).chain((0..count).map(of(1))).collect()
+    }
+
+    #[test]
+    fn chunks_fit_in_memory_and_have_all_records() {
+        let cases =
+            [(3000, 1000, 1000), (3000, 1000, 3000), (40, 1000, 100_000), (7, 5 << 20, 6 << 20)];
+        for (count, length, step) in cases {
+            let items = items(count, length, step);
+            for most in [32 << 10, 1 << 20, 2 << 20, 16 << 20, 1 << 40] {
+                let (mut runs, mut seen, mut chunks) = (RecordRuns { rest: &items }, Vec::new(), 0);
+                loop {
+                    let chunk = runs.next_chunk(most);
+                    let Some(last) = chunk.last() else { break };
+                    chunks += 1;
+                    let before: usize = chunk[..chunk.len() - 1].iter().map(RecordRun::kept).sum();
+                    let fits = (before + last.len()) as u64 <= most;
+                    assert!(fits || chunk.len() == 1, "{length} every {step} in {most}");
+                    let place = |item: &RecordToMove| (item.source, item.record.offset);
+                    seen.extend(chunk.iter().flat_map(|run| run.items).map(place));
+                }
+                let all: Vec<_> = items.iter().map(|it| (it.source, it.record.offset)).collect();
+                assert!(seen == all, "{} of {} records", seen.len(), all.len());
+                assert!(most < 1 << 40 || chunks == 1);
+            }
+        }
+    }
 }

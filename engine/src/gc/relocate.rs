@@ -19,8 +19,7 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
 use crate::costly_check;
-use crate::env::aligned::AlignedBuffer;
-use crate::gc::copying::{self, Failure, Moved, VictimReader};
+use crate::gc::copying::{self, CopyMemory, Failure, Moved, VictimReader};
 use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::overwritten::Overwritten;
 use crate::gc::punch::runs::total;
@@ -83,12 +82,12 @@ impl MoveReport {
 }
 
 /// Frees the victims that still exist. Records that are `overwritten` by now are not moved. What is
-/// moved is loaded into `buffer`.
+/// moved is loaded into `memory`.
 pub fn run(
     context: &Runtime,
     victims: &[VictimRecords],
     overwritten: &Overwritten,
-    buffer: &mut AlignedBuffer,
+    memory: CopyMemory<'_>,
 ) -> Result<MoveReport, Failure> {
     let version = context.set.current();
     let mut job = Job::new(context, &version);
@@ -114,7 +113,7 @@ pub fn run(
         return Ok(MoveReport::default());
     }
     job.report.segments = sources.len() as u64;
-    job.copy(&mut sources, overwritten, buffer)?;
+    job.copy(&mut sources, overwritten, memory)?;
     let moved: BTreeMap<SegmentId, Vec<Moved>> =
         sources.into_iter().map(|source| (source.handle.id(), source.moved)).collect();
     job.write_relocations(moved)?;
@@ -156,7 +155,7 @@ impl<'a> Job<'a> {
         &mut self,
         sources: &mut [VictimReader<'_>],
         overwritten: &Overwritten,
-        buffer: &mut AlignedBuffer,
+        memory: CopyMemory<'_>,
     ) -> Result<(), Failure> {
         if sources.iter().all(|source| source.is_empty()) {
             return Ok(());
@@ -172,7 +171,7 @@ impl<'a> Job<'a> {
         let seal = RecordSeal::of(&tables.identity, id, epoch);
         let mut writer = SortedWriter::create(file.clone(), &path, identity, seal)?;
         self.report.bytes_read =
-            copying::copy(self.context, sources, overwritten, &mut writer, buffer)?;
+            copying::copy(self.context, sources, overwritten, &mut writer, memory)?;
         self.report.records = sources.iter().map(|source| source.moved.len() as u64).sum();
         if self.report.records == 0 {
             // All records died meanwhile.

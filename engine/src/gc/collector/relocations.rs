@@ -2,7 +2,7 @@
 
 use super::{Collector, CollectorState};
 use crate::events::Event;
-use crate::gc::copying::Failure;
+use crate::gc::copying::{CopyMemory, Failure};
 use crate::gc::facts::{How, SpaceFacts, relocated_bytes};
 use crate::gc::overwritten::Overwritten;
 use crate::gc::picker::{GcPlan, Victim};
@@ -96,8 +96,9 @@ impl Collector {
         let begun = clock.now();
         let moved = match self.overwritten(state) {
             Ok(overwritten) => {
-                let buffer = &mut state.buffer;
-                relocate::run(&self.parts.runtime, &group, &overwritten, buffer)
+                let most_bytes = self.parts.options.memory_bytes / 2;
+                let memory = CopyMemory { buffer: &mut state.buffer, most_bytes };
+                relocate::run(&self.parts.runtime, &group, &overwritten, memory)
             }
             Err(error) => Err(error.into()),
         };
