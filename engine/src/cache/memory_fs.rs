@@ -6,11 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// An in-memory file that records the sizes of its writes.
+/// An in-memory file that records the sizes of its writes, and what is going to be read.
 #[derive(Default)]
 pub(crate) struct MemoryFile {
     bytes: Mutex<Vec<u8>>,
     pub(crate) writes: Mutex<Vec<usize>>,
+    pub(crate) started_reads: Mutex<Vec<std::ops::Range<u64>>>,
 }
 
 impl MemoryFile {
@@ -44,6 +45,10 @@ impl File for MemoryFile {
     }
 
     fn start_writeback(&self, _offset: u64, _len: u64) {}
+
+    fn start_read(&self, offset: u64, len: u64) {
+        self.started_reads.lock().unwrap().push(offset..offset + len);
+    }
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.bytes.lock().unwrap().len() as u64)

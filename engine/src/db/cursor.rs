@@ -100,6 +100,7 @@ impl Cursor {
             prefetch: options.read_ahead,
             fill_cache: options.fill_cache,
             own: moment.own,
+            walks: state.walks.clone(),
         };
         let version = moment.view.version.number;
         let inner = TreeCursor::new(moment.view, moment.point, core.fetcher.clone(), settings)?;

@@ -97,6 +97,11 @@ pub trait File: Send + Sync {
     /// before the end of the range again: such a write would have no advantage from
     /// `prepare_appends`.
     fn start_writeback(&self, offset: u64, len: u64);
+    /// Starts to read a range into memory of the system without waiting, because the caller is
+    /// going to read it. It is a hint and does nothing where the system can't do it.
+    fn start_read(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
     /// Prepares for appends: the caller will soon write the `len` bytes from `from` on, in order.
     /// It may extend the file over them with zeroes; `set_len` takes back the unused part. It is a
     /// hint that makes writes cheaper, and does nothing where the system can't do it or the disk is

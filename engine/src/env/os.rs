@@ -131,6 +131,10 @@ impl File for OsFile {
         start_writeback(&self.file, offset, len);
     }
 
+    fn start_read(&self, offset: u64, len: u64) {
+        start_read(&self.file, offset, len);
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
@@ -261,6 +265,17 @@ fn start_writeback(file: &fs::File, offset: u64, len: u64) {
 
 #[cfg(not(target_os = "linux"))]
 fn start_writeback(_: &fs::File, _: u64, _: u64) {}
+
+#[cfg(target_os = "linux")]
+fn start_read(file: &fs::File, offset: u64, len: u64) {
+    if let Some(len) = std::num::NonZeroU64::new(len) {
+        // This is a hint: what the system does not read now is read when it is asked for.
+        let _ = rustix::fs::fadvise(file, offset, Some(len), rustix::fs::Advice::WillNeed);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn start_read(_: &fs::File, _: u64, _: u64) {}
 
 impl Fs for OsFs {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {

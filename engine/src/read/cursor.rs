@@ -3,7 +3,9 @@
 //!
 //! At first it steps the merged iterator directly. After a few steps in one direction whose
 //! separated values were asked for, it opens a [`Window`]: the iterator runs ahead, and the values
-//! of the entries that it passes are read in parallel while the user works on the first.
+//! of the entries that it passes are read in parallel while the user works on the first. Where the
+//! last walks were longer than these steps, the window opens with the first value, and is as long
+//! as they were: a scan then takes the time of one or two reads.
 
 use crate::base::bounds::Bounds;
 use crate::base::entry::{Payload, Slot, deadline_of};
@@ -23,6 +25,7 @@ use crate::read::window::{MAX_WINDOW_BYTES, Window, WindowEntry, WindowValue};
 use crate::version::expiry::ReadPoint;
 use crate::version::levels::LEVELS;
 use crate::version::view::View;
+use crate::version::walks::WalkLengths;
 use std::sync::Arc;
 
 /// The number of steps in one direction, each with its value asked for, after which values are read
@@ -72,6 +75,8 @@ pub struct CursorSettings {
     pub fill_cache: bool,
     /// The entries of the reader's own transaction, if it has any in this keyspace.
     pub own: Option<OwnEntries>,
+    /// How far walks over the keyspace go.
+    pub walks: Arc<WalkLengths>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,7 +116,17 @@ pub struct TreeCursor {
     place: IterPlace,
     /// True if the value of the current entry was asked for.
     asked: bool,
+    /// The number of values that the walk has asked for since the last jump.
+    walked: u64,
+    /// The number of entries that the inputs expect walks to pass.
+    expected: usize,
     notes: ScanNotes,
+}
+
+impl Drop for TreeCursor {
+    fn drop(&mut self) {
+        self.note_walk();
+    }
 }
 
 impl TreeCursor {
@@ -146,6 +161,8 @@ impl TreeCursor {
             direction: Direction::Forward,
             place: IterPlace::START,
             asked: false,
+            walked: 0,
+            expected: 0,
         })
     }
 
@@ -154,35 +171,56 @@ impl TreeCursor {
         self.window.is_open() || self.iter.valid() && self.place != IterPlace::Ahead
     }
 
-    fn jump(&mut self) {
+    fn jump(&mut self, direction: Direction) {
         self.notes.hand_over();
+        self.note_walk();
         self.window.clear();
         self.window.reset_size();
         self.place = IterPlace::START;
+        self.direction = direction;
         self.asked = false;
+        self.expect_walk();
+    }
+
+    /// Tells the inputs how far the next walk will probably go, if that is not what they know.
+    fn expect_walk(&mut self) {
+        let walks = &self.settings.walks;
+        let expected = if self.settings.prefetch { walks.expected() } else { 0 };
+        if expected != self.expected {
+            self.expected = expected;
+            self.iter.inner_mut().expect(expected as u64);
+        }
+    }
+
+    /// Notes the length of the walk that ends here, unless it asked for no value.
+    fn note_walk(&mut self) {
+        match std::mem::take(&mut self.walked) {
+            0 => {}
+            walked => self.settings.walks.note(walked),
+        }
     }
 
     /// Moves to the first key.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.jump();
+        self.jump(Direction::Forward);
         self.iter.seek_to_first()
     }
 
     /// Moves to the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.jump();
+        self.jump(Direction::Backward);
         self.iter.seek_to_last()
     }
 
     /// Moves to the first key at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.jump();
+        self.jump(Direction::Forward);
         self.iter.seek(key)
     }
 
     /// Moves to the last key at or before `key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.jump();
+        self.jump(Direction::Backward);
         self.iter.seek_for_prev(key)
     }
 
@@ -224,6 +262,12 @@ impl TreeCursor {
         }
         let IterPlace::Current { steady } = self.place else {
             self.window.pop()?;
+            if self.window.is_spent() {
+                // The iterator stands on the current entry again. If its value is asked for, the
+                // walk goes further than expected.
+                (self.place, self.asked) = (IterPlace::START, false);
+                return Ok(());
+            }
             return self.read_ahead();
         };
         match direction {
@@ -239,6 +283,23 @@ impl TreeCursor {
             self.read_ahead()?;
         }
         Ok(())
+    }
+
+    /// Opens the window with the first value of a walk that will probably be long, and with the
+    /// first one beyond what was expected; returns true if it did.
+    fn opens_early(&mut self) -> Result<bool> {
+        let (expected, goes_on) = (self.settings.walks.expected(), self.window.is_spent());
+        let begins = self.walked == 1 && expected > STEADY_STEPS as usize;
+        if !self.settings.prefetch || !begins && !goes_on || !self.is_separated()? {
+            return Ok(false);
+        }
+        if begins {
+            self.window.begin_with(expected);
+        }
+        self.place = IterPlace::Ahead;
+        // An error concerns the current entry, on which the iterator still stands.
+        self.read_ahead().inspect_err(|_| self.place = IterPlace::START)?;
+        Ok(true)
     }
 
     fn is_separated(&self) -> Result<bool> {
@@ -347,8 +408,13 @@ impl TreeCursor {
         if !self.valid() {
             return Err(Error::wrong_state("the cursor stands on no entry"));
         }
-        self.asked = true;
+        let is_new = !std::mem::replace(&mut self.asked, true);
         if self.window.is_open() {
+            self.walked += u64::from(!self.window.is_asked());
+            return self.window.value();
+        }
+        self.walked += u64::from(is_new);
+        if self.opens_early()? {
             return self.window.value();
         }
         let trailer = self.iter.trailer();
@@ -380,17 +446,23 @@ mod tests {
 
     /// Runs a case: `pointers a-z` and `inline a-c` are entries. `keys` or `values` creates a
     /// cursor, which the other lines move: `next 5` steps, `read 5` asks for the value before each
-    /// step, and so do `prev` and `read-back`. What a step began to fetch is in parentheses. The
-    /// segment of the pointers does not exist: that is an error of the values, and ends no walk.
+    /// step, and so do `prev` and `read-back`. What a step began to fetch is in parentheses. A
+    /// cursor knows how long the walks of those before it were. The segment of the pointers does
+    /// not exist: that is an error of the values, and ends no walk.
     fn run(lines: &[&str]) -> String {
         let memtable = Arc::new(LoggedMemtable::new(KeyOrder::Bytewise));
         let counters = Arc::new(Counters::default());
+        let walks = Arc::new(WalkLengths::default());
         let (mut cursor, mut text) = (None, String::new());
         for line in lines {
             let (what, rest) = line.split_once(' ').unwrap_or((line, ""));
             match what {
                 "pointers" | "inline" => insert(&memtable, what == "pointers", rest),
-                "keys" | "values" => cursor = Some(start(&memtable, &counters, what == "values")),
+                "keys" | "values" => {
+                    drop(cursor.take());
+                    let walks = walks.clone();
+                    cursor = Some(start(&memtable, &counters, what == "values", walks));
+                }
                 _ => {
                     let cursor = cursor.as_mut().expect("`keys` or `values`");
                     let steps = walk(cursor, &counters, what, rest);
@@ -411,7 +483,12 @@ mod tests {
         }
     }
 
-    fn start(memtable: &Arc<LoggedMemtable>, counters: &Arc<Counters>, values: bool) -> TreeCursor {
+    fn start(
+        memtable: &Arc<LoggedMemtable>,
+        counters: &Arc<Counters>,
+        prefetch: bool,
+        walks: Arc<WalkLengths>,
+    ) -> TreeCursor {
         let view = View {
             keyspace: KeyspaceId(1),
             version: Arc::default(),
@@ -424,7 +501,7 @@ mod tests {
         };
         let fetcher = Fetcher::new(Env::simulated(1).0.reader, counters.clone());
         let bounds = Bounds::default();
-        let settings = CursorSettings { bounds, prefetch: values, fill_cache: true, own: None };
+        let settings = CursorSettings { bounds, prefetch, fill_cache: true, own: None, walks };
         let point = ReadPoint::timeless(MAX_SEQNO);
         TreeCursor::new(Arc::new(view), point, fetcher, settings).unwrap()
     }

@@ -193,6 +193,11 @@ impl Fetching {
         self.runs.len()
     }
 
+    /// Returns the number of values of the batch.
+    pub fn values(&self) -> usize {
+        self.wants.len()
+    }
+
     /// Waits for value number `index` and returns it. An error concerns this value only.
     pub fn take(&mut self, index: usize) -> Result<Value> {
         self.wait(index)?;

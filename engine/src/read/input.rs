@@ -48,6 +48,24 @@ impl SortedRunIter {
         })
     }
 
+    /// Returns the bytes and the entries of the tables; none for a memtable.
+    pub fn size(&self) -> (u64, u64) {
+        match self {
+            SortedRunIter::Memtable(_) => (0, 0),
+            SortedRunIter::Table(iter) => iter.size(),
+            SortedRunIter::Level(iter) => iter.size(),
+        }
+    }
+
+    /// Sets the number of bytes that walks will probably read from the tables.
+    pub fn expect(&mut self, bytes: u64) {
+        match self {
+            SortedRunIter::Memtable(_) => {}
+            SortedRunIter::Table(iter) => iter.expect(bytes),
+            SortedRunIter::Level(iter) => iter.expect(bytes),
+        }
+    }
+
     /// Returns the id of the table that holds the current entry; `None` for a memtable.
     pub fn table_id(&self) -> Option<TableId> {
         match self {

@@ -40,12 +40,31 @@ pub struct LevelIter {
     tables: Vec<Arc<TableHandle>>,
     mode: ReadMode,
     open: Option<(usize, TableIter)>,
+    /// The number of bytes that walks will probably read; zero if it is unknown.
+    expected: u64,
 }
 
 impl LevelIter {
     /// Creates an iterator over `tables`, which must be sorted by key and disjoint.
     pub fn new(order: KeyOrder, tables: Vec<Arc<TableHandle>>, mode: ReadMode) -> Self {
-        LevelIter { order, tables, mode, open: None }
+        LevelIter { order, tables, mode, open: None, expected: 0 }
+    }
+
+    /// Returns the bytes and the entries of all tables.
+    pub fn size(&self) -> (u64, u64) {
+        let metas = self.tables.iter().map(|table| &table.meta);
+        // I7: the numbers are from files.
+        metas.fold((0, 0), |(bytes, entries), meta| {
+            (bytes.saturating_add(meta.bytes), entries.saturating_add(meta.summary.entries))
+        })
+    }
+
+    /// Sets the number of bytes that walks will probably read, each from the place of a seek on.
+    pub fn expect(&mut self, bytes: u64) {
+        self.expected = bytes;
+        if let Some((_, iter)) = &mut self.open {
+            iter.expect(bytes);
+        }
     }
 
     /// Returns the id of the table that the walk is in, if it is in one.
@@ -62,7 +81,9 @@ impl LevelIter {
         let index = index.unwrap_or_default();
         if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
             self.open = None;
-            self.open = Some((index, self.mode.iter(&*handle.table()?)));
+            let mut iter = self.mode.iter(&*handle.table()?);
+            iter.expect(self.expected);
+            self.open = Some((index, iter));
         }
         Ok(true)
     }
@@ -73,12 +94,9 @@ impl LevelIter {
 
     /// Moves from the end of a table to the first entry of the next table that has one.
     fn skip_forward(&mut self) -> Result<()> {
-        while let Some((index, iter)) = &self.open {
-            if iter.valid() {
-                break;
-            }
-            let next = index + 1;
-            if self.open(Some(next))? {
+        while let Some((index, left)) = self.open.take_if(|(_, iter)| !iter.valid()) {
+            if self.open(Some(index + 1))? {
+                self.iter().continue_walk(&left, false);
                 self.iter().seek_to_first()?;
             }
         }
@@ -86,12 +104,9 @@ impl LevelIter {
     }
 
     fn skip_backward(&mut self) -> Result<()> {
-        while let Some((index, iter)) = &self.open {
-            if iter.valid() {
-                break;
-            }
-            let previous = index.checked_sub(1);
-            if self.open(previous)? {
+        while let Some((index, left)) = self.open.take_if(|(_, iter)| !iter.valid()) {
+            if self.open(index.checked_sub(1))? {
+                self.iter().continue_walk(&left, true);
                 self.iter().seek_to_last()?;
             }
         }

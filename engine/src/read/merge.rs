@@ -29,13 +29,36 @@ pub struct MergeIter {
     current: Option<usize>,
     /// The input whose entry follows the current one; `None` if there is none or it is unknown.
     second: Option<usize>,
+    /// The bytes of each input's tables and the entries of all, once they were asked for.
+    sizes: Option<(Vec<u64>, u64)>,
+}
+
+/// Returns how many of an input's `bytes` a walk over so many of `all` entries reads, and a quarter
+/// more, since no input has exactly its share.
+fn share(entries: u64, bytes: u64, all: u64) -> u64 {
+    let wanted = u128::from(entries) * u128::from(bytes) / u128::from(all.max(1));
+    u64::try_from(wanted).map_or(u64::MAX, |wanted| wanted.saturating_add(wanted / 4))
 }
 
 impl MergeIter {
     /// Creates a merge of these inputs.
     pub fn new(order: KeyOrder, inputs: Vec<SortedRunIter>) -> Self {
         let (starts, direction) = (vec![0; inputs.len()], MergeDirection::Forward);
-        MergeIter { order, inputs, starts, direction, current: None, second: None }
+        MergeIter { order, inputs, starts, direction, current: None, second: None, sizes: None }
+    }
+
+    /// Sets the number of entries that walks will probably pass, each from the place of a seek on.
+    /// Each input is expected to have its share. The first call looks at each table.
+    pub fn expect(&mut self, entries: u64) {
+        let inputs = &mut self.inputs;
+        let (sizes, all) = self.sizes.get_or_insert_with(|| {
+            let sizes = inputs.iter().map(SortedRunIter::size);
+            let all = sizes.clone().map(|(_, entries)| entries).fold(0, u64::saturating_add);
+            (sizes.map(|(bytes, _)| bytes).collect(), all)
+        });
+        for (input, bytes) in inputs.iter_mut().zip(sizes) {
+            input.expect(share(entries, *bytes, *all));
+        }
     }
 
     /// Returns the id of the table that holds the current entry; `None` for a memtable.
@@ -270,6 +293,15 @@ mod tests {
     }
 
     /// The numbers of keys that are shorter, longer, or alike up to their 16th byte.
+    #[test]
+    fn an_input_is_expected_to_have_its_share_and_a_quarter_more() {
+        assert_eq!(share(100, 1_000_000, 1000), 125_000);
+        assert_eq!(share(100, 0, 1000), 0);
+        assert_eq!(share(0, 1_000_000, 1000), 0);
+        assert_eq!(share(7, 1000, 0), 8750, "no table tells how many entries it has");
+        assert_eq!(share(u64::MAX, u64::MAX, 1), u64::MAX);
+    }
+
     #[test]
     fn keys_that_begin_alike_are_in_order_both_ways() {
         let long = "sixteen bytes...";

@@ -81,6 +81,11 @@ impl<I: EntryIter> VisibleIter<I> {
         self
     }
 
+    /// Returns the iterator over all entries; it must not be moved.
+    pub fn inner_mut(&mut self) -> &mut I {
+        &mut self.inner
+    }
+
     /// Returns true if the reader sees what was written at `seqno`.
     #[inline]
     fn sees(&self, seqno: SeqNo) -> bool {

@@ -9,8 +9,16 @@ use std::collections::VecDeque;
 
 /// The number of values in the first window; each next one has twice as many.
 const FIRST_WINDOW: usize = 4;
-/// The greatest number of values in a window.
+/// The greatest number of values in a window whose values lie apart, each with a read of its own:
+/// more would be read in vain where a scan ends.
 const MAX_WINDOW: usize = 128;
+/// The greatest number of values in a window where neighbours are read together. Each sorted
+/// segment has a part of the window's values, and the more they are, the longer are the reads.
+/// Measured with 32 sorted segments of 8 MiB, values of 1 KiB and a cold page cache: 257,000 pairs
+/// per second with 128, in 61,000 reads, and 780,000 with 4096, in 2,200.
+const MAX_JOINED_WINDOW: usize = 4096;
+/// Neighbours are read together if at least this part (one in this many) of the reads is saved.
+const SAVED_READS_PART: usize = 8;
 /// A window gets no more values once it has this many bytes; it has at least one value.
 pub const MAX_WINDOW_BYTES: u64 = 4 << 20;
 /// A cursor stops reading ahead when this many values in a row were not asked for.
@@ -47,6 +55,11 @@ pub struct Window {
     /// The number of the first batch in `batches`.
     first_batch: u64,
     size: usize,
+    /// The number of values that the walk is expected to ask for; 0 if that is unknown or was too
+    /// few.
+    expected: usize,
+    /// True if values of the last batch were read together.
+    joined: bool,
     unasked: usize,
     asked: bool,
     /// The error that ended reading ahead; it is returned when the cursor gets there.
@@ -64,6 +77,16 @@ impl Window {
         self.size = 0;
     }
 
+    /// Returns true if all that the walk was expected to ask for is used up.
+    pub fn is_spent(&self) -> bool {
+        self.expected > 0 && self.size > 0 && self.items.is_empty()
+    }
+
+    /// Begins with a window for a walk that will probably ask for so many values.
+    pub fn begin_with(&mut self, expected: usize) {
+        self.expected = expected.clamp(FIRST_WINDOW, MAX_WINDOW);
+    }
+
     /// Returns true if the cursor's current entry is in the window.
     pub fn is_open(&self) -> bool {
         !self.items.is_empty()
@@ -76,11 +99,21 @@ impl Window {
 
     /// Returns how many values the next batch should hold; 0 if enough are being fetched.
     pub fn wanted(&mut self) -> usize {
+        let most = if self.joined { MAX_JOINED_WINDOW } else { MAX_WINDOW };
+        self.size = self.size.min(most);
         // A batch starts late, because values read ahead beyond the end of a short scan are wasted.
-        if self.error.is_some() || self.items.len() > self.size / 4 {
+        // Behind an expected end it starts only once the cursor knows that the walk goes on.
+        let late = if self.expected > 0 { 0 } else { self.size / 4 };
+        if self.error.is_some() || self.items.len() > late {
             return 0;
         }
-        self.size = (self.size * 2).clamp(FIRST_WINDOW, MAX_WINDOW);
+        let begins = self.size == 0 && self.expected > 0;
+        self.size = if begins {
+            self.expected
+        } else {
+            self.expected = 0;
+            (self.size * 2).clamp(FIRST_WINDOW, most)
+        };
         debug_assert!(self.items.len() < self.size, "the window grows beyond its size");
         self.size
     }
@@ -94,7 +127,8 @@ impl Window {
     /// any.
     pub fn extend(&mut self, items: Vec<WindowEntry>, batch: Fetching, error: Option<Error>) {
         debug_assert!(self.error.is_none(), "nothing is read ahead beyond an error");
-        debug_assert!(self.items.len() + items.len() <= 2 * MAX_WINDOW);
+        debug_assert!(self.items.len() + items.len() <= 2 * MAX_JOINED_WINDOW);
+        self.joined = are_joined(batch.values(), batch.reads());
         self.items.extend(items);
         self.batches.push_back(batch);
         self.error = error;
@@ -103,7 +137,7 @@ impl Window {
     /// Steps to the next entry; returns the error of reading ahead when the entries before it are
     /// used up.
     pub fn pop(&mut self) -> Result<()> {
-        debug_assert!(self.items.len() <= 2 * MAX_WINDOW);
+        debug_assert!(self.items.len() <= 2 * MAX_JOINED_WINDOW);
         if let Some(item) = self.items.pop_front() {
             self.unasked = if self.asked { 0 } else { self.unasked + 1 };
             self.asked = false;
@@ -131,6 +165,11 @@ impl Window {
         }
     }
 
+    /// Returns true if the value of the current entry was asked for.
+    pub fn is_asked(&self) -> bool {
+        self.asked
+    }
+
     /// Returns true if the last values were fetched without being asked for.
     pub fn is_unused(&self) -> bool {
         self.unasked >= MAX_UNUSED_VALUES
@@ -154,13 +193,19 @@ impl Window {
     }
 }
 
+/// Returns true if so many values are read together in so many reads.
+fn are_joined(values: usize, reads: usize) -> bool {
+    values.saturating_sub(reads) > values / SAVED_READS_PART
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::golden::golden;
 
     /// Walks as the lines say: `read 9` steps over entries whose values are asked for, `pass 9`
-    /// over others; `turn` interrupts the walk, `end` ends reading ahead with an error.
+    /// over others; `expect 9` begins with as many; `turn` interrupts the walk, `end` ends reading
+    /// ahead with an error. From `joined` to `apart`, values are read together.
     fn walk(lines: &[&str]) -> String {
         let (mut window, mut text) = (Window::default(), String::new());
         for line in lines {
@@ -170,10 +215,14 @@ mod tests {
                     window.clear();
                     window.reset_size();
                 }
+                "joined" => window.joined = true,
+                "apart" => window.joined = false,
+                "expect" => window.begin_with(steps.parse().unwrap()),
                 "end" => window.error = Some(Error::closed("the end")),
                 _ => {}
             }
-            for step in 0..steps.parse().unwrap() {
+            let walked = if what == "expect" { 0 } else { steps.parse().unwrap() };
+            for step in 0..walked {
                 let ahead = window.items.len();
                 let wanted = window.wanted();
                 if wanted > 0 {
@@ -195,6 +244,15 @@ mod tests {
             }
         }
         text + if window.is_open() { "open\n" } else { "closed\n" }
+    }
+
+    #[test]
+    fn values_are_joined_if_reads_are_saved() {
+        let cases = [((0, 0), false), ((4, 4), false), ((4, 3), true), ((128, 113), false)];
+        for ((values, reads), joined) in cases {
+            assert_eq!(are_joined(values, reads), joined, "{values} values in {reads} reads");
+        }
+        assert!(are_joined(128, 111) && are_joined(4096, 128) && are_joined(9, 0));
     }
 
     #[test]

@@ -45,9 +45,26 @@ impl TableIter {
         TableIter { table, fill_cache, ahead, number: None, block: BlockIter::default() }
     }
 
+    /// Returns the bytes and the entries of the table.
+    pub fn size(&self) -> (u64, u64) {
+        (self.table.meta.bytes, self.table.meta.summary.entries)
+    }
+
     /// Returns the id of the table.
     pub fn table_id(&self) -> TableId {
         self.table.meta.id
+    }
+
+    /// Goes on with the walk of `other`, which has come to the end of its table, or to the
+    /// beginning if `backward`: this one is read ahead from its first block on.
+    pub fn continue_walk(&mut self, other: &TableIter, backward: bool) {
+        self.ahead.continue_from(&other.ahead, self.table.blocks(), backward);
+    }
+
+    /// Sets the number of bytes that walks will probably read from the table, each from the place
+    /// of a seek on.
+    pub fn expect(&mut self, bytes: u64) {
+        self.ahead.expect(bytes);
     }
 
     /// Loads block `number` unless it is loaded already.
@@ -145,6 +162,7 @@ impl TableIter {
     /// Moves to the first entry whose stored form is at or after the target.
     fn seek_stored(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
         self.leave();
+        self.ahead.aim(false);
         let Some(number) = self.table.block_for(user_key, trailer)? else {
             return Ok(());
         };
@@ -158,6 +176,7 @@ impl TableIter {
     /// Moves to the last entry whose stored form is before the target.
     fn seek_stored_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
         self.leave();
+        self.ahead.aim(true);
         let Some(number) = self.table.block_for(user_key, trailer)? else {
             return self.seek_to_last();
         };
@@ -196,11 +215,13 @@ impl EntryIter for TableIter {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
+        self.ahead.aim(false);
         self.seek_to_block(0)
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
         self.leave();
+        self.ahead.aim(true);
         self.enter(self.table.blocks() - 1)?;
         let stood = self.block.seek_to_last();
         self.placed(stood)

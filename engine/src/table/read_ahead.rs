@@ -3,8 +3,14 @@
 //! Place in the data's way: each iterator has one, which is used if a block is not in the cache. A
 //! pass over everything reads [`PASS_WINDOW_BYTES`] at once from the first block on. A cursor reads
 //! single blocks until it has read two neighbours from the file, in either direction; then the
-//! window starts at [`MIN_WINDOW_BYTES`] and doubles. The kernel does not read ahead, because the
-//! files are advised to expect random reads.
+//! window starts at [`MIN_WINDOW_BYTES`] and doubles. If it is known how much the walk will
+//! probably read, the first read after a jump is that long. A walk goes on with its window in the
+//! next table of a level. The kernel does not read ahead by itself, because the files are advised
+//! to expect random reads; in the largest windows it is asked to read the next one.
+//!
+//! Measured with 258,000 inline values of 1 KiB and a cold page cache: 530,000 pairs per second
+//! with windows that were read one after the other, 750,000 with the next one under way, and
+//! 820,000 where the walk did not begin anew in each table.
 
 use super::block::Block;
 use super::format::{BlockHandle, DATA_START};
@@ -14,6 +20,8 @@ use std::borrow::Cow;
 
 const MIN_WINDOW_BYTES: usize = 16 << 10;
 const MAX_WINDOW_BYTES: usize = 256 << 10;
+/// What is shorter is read block by block.
+const LEAST_EXPECTED_BYTES: usize = 8 << 10;
 /// A compaction reads several tables at the same time, and each read between those of another file
 /// may cost a random access. The more it reads at once, the less these are.
 const PASS_WINDOW_BYTES: usize = 1 << 20;
@@ -24,7 +32,13 @@ pub(super) struct ReadAhead {
     whole_pass: bool,
     /// The number of bytes read at once; zero means one block.
     window: usize,
-    /// The number of the block read last.
+    /// The number of bytes that a walk will probably read from its first block on; zero if it is
+    /// unknown.
+    expected: usize,
+    /// True if the next walk will probably go backward.
+    goes_backward: bool,
+    /// One more than the number of the block read last, so that there is a number for the place
+    /// before the first block, too, where a walk comes from the table before.
     last: Option<usize>,
     buffer: Vec<u8>,
     buffer_start: u64,
@@ -34,6 +48,26 @@ impl ReadAhead {
     /// Makes a read-ahead for a pass over everything.
     pub(super) fn whole_pass() -> Self {
         ReadAhead { whole_pass: true, window: PASS_WINDOW_BYTES, ..Self::default() }
+    }
+
+    /// Goes on with a walk that leaves another table of the level for this one, at its first block
+    /// or, if `backward`, at the last of its `blocks`.
+    pub(super) fn continue_from(&mut self, other: &ReadAhead, blocks: usize, backward: bool) {
+        if !self.whole_pass && other.window > 0 {
+            self.window = other.window;
+            self.last = Some(if backward { blocks + 1 } else { 0 });
+        }
+    }
+
+    /// Sets the number of bytes that walks will probably read, each from its first block on.
+    pub(super) fn expect(&mut self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(MAX_WINDOW_BYTES);
+        self.expected = if bytes < LEAST_EXPECTED_BYTES { 0 } else { bytes };
+    }
+
+    /// Sets the direction in which the walk after the next jump will probably go.
+    pub(super) fn aim(&mut self, backward: bool) {
+        self.goes_backward = backward;
     }
 
     fn most(&self) -> usize {
@@ -58,19 +92,21 @@ impl ReadAhead {
         number: usize,
         handle: BlockHandle,
     ) -> Result<Cow<'_, [u8]>> {
-        let backward = self.last == Some(number + 1);
-        let forward = number.checked_sub(1).is_some_and(|before| self.last == Some(before));
-        self.last = Some(number);
+        let (forward, backward) = (self.last == Some(number), self.last == Some(number + 2));
+        self.last = Some(number + 1);
         if self.buffered(handle).is_none() {
+            let (mut length, mut backward) = (self.window, backward);
             if backward || forward {
                 self.window = (2 * self.window).clamp(MIN_WINDOW_BYTES, self.most());
+                length = self.window;
             } else if !self.whole_pass {
+                (length, backward) = (self.expected, self.goes_backward);
                 self.window = 0;
             }
-            if handle.len as usize >= self.window {
+            if handle.len as usize >= length {
                 return Ok(Cow::Owned(table.sealed(handle)?));
             }
-            self.fill(table, handle, backward)?;
+            self.fill(table, handle, length as u64, backward)?;
         }
         Ok(Cow::Borrowed(self.buffered(handle).unwrap_or_default()))
     }
@@ -81,10 +117,15 @@ impl ReadAhead {
         self.buffer.get(usize::try_from(from).ok()?..)?.get(..handle.len as usize)
     }
 
-    /// Reads a window that begins with the block or, if `backward`, ends with it. Requires: the
-    /// block fits the window.
-    fn fill(&mut self, table: &Table, handle: BlockHandle, backward: bool) -> Result<()> {
-        let window = self.window as u64;
+    /// Reads `window` bytes that begin with the block or, if `backward`, end with it. Requires: the
+    /// block fits.
+    fn fill(
+        &mut self,
+        table: &Table,
+        handle: BlockHandle,
+        window: u64,
+        backward: bool,
+    ) -> Result<()> {
         let (start, end) = if backward {
             (handle.end().saturating_sub(window).max(DATA_START), handle.end())
         } else {
@@ -96,6 +137,16 @@ impl ReadAhead {
         );
         self.buffer.resize((end - start) as usize, 0);
         self.buffer_start = start;
+        if window == self.most() as u64 && self.window > 0 {
+            // The device reads the next window while this one is used. Shorter walks would often
+            // end before it.
+            let next = if backward {
+                start.saturating_sub(window).max(DATA_START)..start
+            } else {
+                end..table.data_end.min(end + window)
+            };
+            table.start_read(next.start, next.end - next.start);
+        }
         table.read(&mut self.buffer, start).inspect_err(|_| self.buffer.clear())
     }
 }

@@ -299,6 +299,14 @@ impl Table {
         self.stats.count_read(offset, buffer.len() as u64);
         Ok(())
     }
+
+    /// Has the system read a range of the file that will be read soon. It is a hint, so a file that
+    /// can't be opened is no error here.
+    pub(super) fn start_read(&self, offset: u64, len: u64) {
+        if let Ok(file) = self.files.get(&self.path) {
+            file.start_read(offset, len);
+        }
+    }
 }
 
 impl CachedTable for Table {

@@ -2,7 +2,7 @@
 
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
-use super::format::{BlockSeal, Footer};
+use super::format::{BlockSeal, DATA_START, Footer};
 use super::properties::{Properties, Summary, TableMeta, TableOwner};
 use super::stats::{TableCounts, TableStats};
 use super::{Table, TableIter, TableSettings, TableWriter};
@@ -712,6 +712,121 @@ fn passes_read_ahead_and_leave_the_cache_alone() {
     let before = place.stats.counts().block_reads;
     assert!(walk(table.iter(false), true) == entries);
     assert_eq!(place.stats.counts().block_reads, before);
+}
+
+#[test]
+fn the_next_window_of_a_long_walk_is_begun_while_one_is_used() {
+    let place = TableDir::new(KeyOrder::Bytewise);
+    let entries = numbered(40_000, 100);
+    let table = place.table(1, settings(4096, Codec::None), &entries);
+    let data = DATA_START..table.data_end;
+    let file = place.fs.file(&TableDir::path(1));
+    let begun = || std::mem::take(&mut *file.started_reads.lock().unwrap());
+    begun();
+    for (backward, pass) in [(false, false), (true, false), (false, true), (true, true)] {
+        let iter = if pass { table.full_scan() } else { table.iter(false) };
+        assert!(walk(iter, backward) == entries);
+        let ranges = begun();
+        // A cursor's first windows are too short, and nothing is begun beyond the data.
+        let window = if pass { 1 << 20 } else { 256 << 10 };
+        let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        let all = data.end - data.start;
+        // A window begins at the block that the one before has not all of.
+        let twice = ranges.len() as u64 * (8 << 10);
+        assert!(bytes <= all - window + twice, "{bytes} of {all} bytes");
+        assert!(bytes + 5 * window >= all, "{bytes} of {all} bytes");
+        for range in &ranges {
+            assert!(data.start <= range.start && range.end <= data.end, "{range:?} of {data:?}");
+            assert!(range.end - range.start <= window, "{range:?}");
+        }
+        let step = |pair: &[std::ops::Range<u64>]| pair[0].start < pair[1].start;
+        assert!(ranges.windows(2).all(|pair| step(pair) != backward), "{ranges:?}");
+    }
+    // Short walks begin nothing.
+    let mut iter = table.iter(false);
+    iter.seek_to_first().unwrap();
+    (0..1000).for_each(|_| iter.next().unwrap());
+    assert_eq!(begun(), []);
+}
+
+#[test]
+fn a_walk_goes_on_in_the_next_table_with_long_reads() {
+    let place = TableDir::new(KeyOrder::Bytewise);
+    let entries = numbered(40_000, 100);
+    let half = entries.len() / 2;
+    let tables = [&entries[..half], &entries[half..]].map(|part| {
+        place.table(1 + (part[0].0 > entries[0].0) as u64, settings(4096, Codec::None), part)
+    });
+    let reads_of = |continues: bool, backward: bool| {
+        let (first, then) = if backward { (1, 0) } else { (0, 1) };
+        let mut left = tables[first].iter(false);
+        match backward {
+            false => left.seek_to_first().unwrap(),
+            true => left.seek_to_last().unwrap(),
+        }
+        while left.valid() {
+            if backward { left.prev().unwrap() } else { left.next().unwrap() }
+        }
+        let before = place.stats.counts();
+        let mut next = tables[then].iter(false);
+        if continues {
+            next.continue_walk(&left, backward);
+        }
+        let part = if then == 0 { &entries[..half] } else { &entries[half..] };
+        assert!(walk(next, backward) == part);
+        place.stats.counts().block_reads - before.block_reads
+    };
+    for backward in [false, true] {
+        let (anew, on) = (reads_of(false, backward), reads_of(true, backward));
+        let data = tables[1].data_end;
+        assert!(on <= data / (256 << 10) + 1 && anew >= on + 4, "{anew} and {on} of {data} bytes");
+    }
+    // What led to one block only is no walk.
+    let mut sought = tables[0].iter(false);
+    sought.seek(b"zzz", Trailer::seek(MAX_SEQNO)).unwrap();
+    assert!(!sought.valid());
+    let mut next = tables[1].iter(false);
+    next.continue_walk(&sought, false);
+    let before = place.stats.counts().block_read_bytes;
+    next.seek_to_first().unwrap();
+    assert!(place.stats.counts().block_read_bytes - before < 8 << 10);
+}
+
+#[test]
+fn an_expected_walk_takes_one_read() {
+    let place = TableDir::new(KeyOrder::Bytewise);
+    let entries = numbered(4000, 1000);
+    let table = place.table(1, settings(4096, Codec::None), &entries);
+    let counts = || (place.stats.counts().block_reads, place.stats.counts().block_read_bytes);
+    let middle = Trailer::seek(MAX_SEQNO);
+    let walk = |bytes: u64, backward: bool, steps: usize| {
+        let mut iter = table.iter(false);
+        iter.expect(bytes);
+        let before = counts();
+        match backward {
+            false => iter.seek(b"key00002000", middle).unwrap(),
+            true => iter.seek_before(b"key00002000", middle).unwrap(),
+        }
+        for n in 0..steps {
+            let expected = if backward { 1999 - n } else { 2000 + n };
+            assert_eq!(iter.user_key(), format!("key{expected:08}").as_bytes());
+            if backward { iter.prev().unwrap() } else { iter.next().unwrap() }
+        }
+        let after = counts();
+        (after.0 - before.0, after.1 - before.1)
+    };
+    for backward in [false, true] {
+        let (reads, bytes) = walk(120_000, backward, 100);
+        assert_eq!(reads, 1);
+        assert!((100_000..=120_000).contains(&bytes), "{bytes}");
+        assert!(walk(0, backward, 100).0 > 3, "it begins block by block");
+        // Beyond what was expected, windows grow from the least on.
+        let (reads, bytes) = walk(120_000, backward, 130);
+        assert!(reads <= 3 && bytes < 180_000, "{reads} reads of {bytes} bytes");
+        // Very short walks are read block by block, very long ones begin with the longest window.
+        assert_eq!(walk(8000, backward, 1), walk(0, backward, 1));
+        assert!((250 << 10..=256 << 10).contains(&walk(u64::MAX, backward, 1).1));
+    }
 }
 
 #[test]

@@ -44,6 +44,7 @@ pub mod snapshots;
 #[cfg(test)]
 mod tests;
 pub mod view;
+pub mod walks;
 
 use crate::base::expiry::Deadline;
 use crate::base::key::SeqNo;

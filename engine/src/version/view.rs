@@ -18,6 +18,7 @@ use crate::version::levels::Levels;
 use crate::version::merging::Merging;
 use crate::version::resolve::{Resolved, unknown};
 use crate::version::settings::KeyspaceOptions;
+use crate::version::walks::WalkLengths;
 use crate::version::{LogPosition, Version};
 use arc_swap::ArcSwap;
 use std::collections::BTreeMap;
@@ -239,6 +240,8 @@ pub struct KeyspaceState {
     /// Serializes changes of the view; held only while the new view is built and swapped in.
     view_update: Mutex<()>,
     dropped: AtomicBool,
+    /// The lengths of the last walks of cursors.
+    pub walks: Arc<WalkLengths>,
 }
 
 impl KeyspaceState {
@@ -278,6 +281,7 @@ impl KeyspaceState {
             view: ArcSwap::from_pointee(view),
             view_update: Mutex::new(()),
             dropped: AtomicBool::new(false),
+            walks: Arc::default(),
         }
     }
 
