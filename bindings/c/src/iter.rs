@@ -10,7 +10,7 @@ use crate::db::Database;
 use crate::guard::quiet;
 use crate::handle::Handle;
 use crate::options::{ReadSettings, read_options};
-use engine::{Cursor, Error, Keyspace, OfProcess, ReadOptions, Result, Value};
+use engine::{Cursor, Error, Keyspace, OfProcess, ReadOptions, Result};
 use std::ffi::c_char;
 use std::ops::Bound;
 use std::ptr;
@@ -28,7 +28,6 @@ struct IterState {
     error: Option<Error>,
     /// The key that C was given since the last move.
     key: Option<Vec<u8>>,
-    value: Option<Value>,
     /// A buffer that is reused for the next key.
     spare: Vec<u8>,
 }
@@ -42,7 +41,6 @@ impl IterState {
         if let Some(key) = self.key.take() {
             self.spare = key;
         }
-        self.value = None;
     }
 
     fn run(&mut self, step: impl FnOnce(&mut Cursor) -> Result<()>) {
@@ -75,16 +73,13 @@ impl IterState {
         if !self.valid() {
             return None;
         }
-        if self.value.is_none() {
-            match self.cursor.as_mut()?.value() {
-                Ok(value) => self.value = Some(value),
-                Err(error) => {
-                    self.forget();
-                    self.error = Some(error);
-                }
-            }
+        if let Err(error) = self.cursor.as_mut()?.pair() {
+            self.forget();
+            self.error = Some(error);
+            return None;
         }
-        self.value.as_deref()
+        // It is the same memory each time until the cursor moves.
+        self.cursor.as_mut()?.pair().ok().map(|(_, value)| value)
     }
 }
 
@@ -114,7 +109,7 @@ pub fn create(
         Ok(cursor) => (Some(cursor), None),
         Err(error) => (None, Some(error)),
     };
-    let state = IterState { cursor, error, key: None, value: None, spare: Vec::new() };
+    let state = IterState { cursor, error, key: None, spare: Vec::new() };
     Handle::new(Iter { state: OfProcess::new(Mutex::new(state)) })
 }
 

@@ -11,7 +11,7 @@ use crate::base::bounds::Bounds;
 use crate::base::entry::{Payload, Slot, deadline_of};
 use crate::base::error::{Error, Result};
 use crate::base::expiry::Deadline;
-use crate::base::key::{KeyOrder, SeqNo};
+use crate::base::key::{EntryKind, KeyOrder, SeqNo};
 use crate::base::value::Value;
 use crate::memtable::Memtable;
 use crate::read::demand::ScanNotes;
@@ -120,6 +120,8 @@ pub struct TreeCursor {
     walked: u64,
     /// The number of entries that the inputs expect walks to pass.
     expected: usize,
+    /// The value that was lent last, if it is not in a block.
+    held: Option<Value>,
     notes: ScanNotes,
 }
 
@@ -163,6 +165,7 @@ impl TreeCursor {
             asked: false,
             walked: 0,
             expected: 0,
+            held: None,
         })
     }
 
@@ -179,6 +182,7 @@ impl TreeCursor {
         self.place = IterPlace::START;
         self.direction = direction;
         self.asked = false;
+        self.held = None;
         self.expect_walk();
     }
 
@@ -256,6 +260,7 @@ impl TreeCursor {
         if !self.valid() {
             return Ok(());
         }
+        self.held = None;
         if self.direction != direction || self.window.is_unused() {
             self.come_back()?;
             self.direction = direction;
@@ -400,6 +405,28 @@ impl TreeCursor {
         let (view, own) = (&self.view, self.settings.own.as_ref());
         let (seqno, fill_cache) = (self.seqno, self.settings.fill_cache);
         ChainReader { view, own, seqno, fill_cache }.merged(key, newest, &self.fetcher)
+    }
+
+    /// Returns key and value of the current entry as they lie in memory. A value that is inline is
+    /// not copied. Who asks again before the next move gets the same memory.
+    pub fn pair(&mut self) -> Result<(&[u8], &[u8])> {
+        if !self.valid() || self.window.is_open() || !self.is_plain_inline()? {
+            if self.held.is_none() {
+                self.held = Some(self.value()?);
+            }
+            return Ok((self.key(), self.held.as_deref().unwrap_or_default()));
+        }
+        self.walked += u64::from(!std::mem::replace(&mut self.asked, true));
+        match Slot::decode(self.iter.trailer().kind()?, self.iter.payload())? {
+            Slot::Inline(value) => Ok((self.iter.user_key(), value)),
+            Slot::Pointer(_) | Slot::Delete => unreachable!("the kind of the entry says so"),
+        }
+    }
+
+    /// Returns true if the iterator stands on an inline value that is no operand.
+    fn is_plain_inline(&self) -> Result<bool> {
+        let kind = self.iter.trailer().kind()?;
+        Ok(!kind.is_merge() && !kind.is_pointer() && kind != EntryKind::Delete)
     }
 
     /// Returns the value of the current entry. An error concerns this entry only: the walk can go

@@ -34,6 +34,37 @@ fn number_of(db: &Db, name: &str) -> u64 {
     db.stats().numbers().find(|(known, _)| *known == name).expect(name).1
 }
 
+/// Pairs that are lent are those that are copied, and stay where they are until the cursor moves.
+#[test]
+fn lent_pairs_in_both_directions() {
+    for prefetch in [true, false] {
+        let (_dir, _db, keyspace) = mixed(400);
+        let mut cursor = keyspace.cursor_with(&ReadOptions::new().read_ahead(prefetch)).unwrap();
+        assert_eq!(cursor.pair().unwrap_err().kind(), ErrorKind::WrongState);
+        // The second round knows how far the first one went.
+        for forward in [true, false, true, false] {
+            match forward {
+                true => cursor.seek_to_first().unwrap(),
+                false => cursor.seek_to_last().unwrap(),
+            }
+            for step in 0..400 {
+                let number = if forward { step } else { 399 - step };
+                let (key, lent) = cursor.pair().unwrap();
+                assert_eq!((key, lent), (common::key(number).as_bytes(), &value(number)[..]));
+                let place = lent.as_ptr();
+                if step % 5 == 0 {
+                    assert_eq!(cursor.value().unwrap(), value(number));
+                }
+                let (key, lent) = cursor.pair().unwrap();
+                assert_eq!((key, lent), (common::key(number).as_bytes(), &value(number)[..]));
+                assert_eq!(lent.as_ptr(), place, "pair {number} has moved");
+                if forward { cursor.next().unwrap() } else { cursor.prev().unwrap() }
+            }
+            assert!(!cursor.valid() && cursor.pair().is_err());
+        }
+    }
+}
+
 #[test]
 fn every_pair_in_both_directions() {
     for prefetch in [true, false] {

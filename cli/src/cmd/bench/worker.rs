@@ -196,8 +196,8 @@ impl<'a> Worker<'a> {
     /// Reads and verifies the pair under the cursor.
     fn take(&mut self, cursor: &mut Cursor) -> Result<()> {
         if !self.plan.load.keys_only {
-            let value = cursor.value()?;
-            self.verify(cursor.key(), &value)?;
+            let (key, value) = cursor.pair()?;
+            self.verify(key, value)?;
             self.tally.bytes += value.len() as u64;
         }
         self.tally.bytes += cursor.key().len() as u64;
@@ -251,7 +251,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn verify(&self, key: &[u8], value: &Value) -> Result<()> {
+    fn verify(&self, key: &[u8], value: &[u8]) -> Result<()> {
         if self.plan.values.is_of(key, value) {
             return Ok(());
         }

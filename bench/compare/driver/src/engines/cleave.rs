@@ -58,20 +58,22 @@ impl Engine for Cleave {
         keys_only: bool,
         visit: &mut Visit<'_>,
     ) -> Result<(), String> {
-        let range = self.keyspace.range(from..);
-        if keys_only {
-            for key in range.keys().take(pairs as usize) {
-                if !visit(&key.map_err(said)?, None)? {
-                    break;
-                }
-            }
-            return Ok(());
-        }
-        for entry in range.take(pairs as usize) {
-            let (key, value) = entry.map_err(said)?;
-            if !visit(&key, Some(&value))? {
+        // As in the other engines, pairs are lent from where they lie.
+        let mut cursor = self.keyspace.cursor().map_err(said)?;
+        cursor.seek(from).map_err(said)?;
+        let mut left = pairs;
+        while cursor.valid() && left > 0 {
+            let goes_on = if keys_only {
+                visit(cursor.key(), None)?
+            } else {
+                let (key, value) = cursor.pair().map_err(said)?;
+                visit(key, Some(value))?
+            };
+            if !goes_on {
                 break;
             }
+            cursor.next().map_err(said)?;
+            left -= 1;
         }
         Ok(())
     }
