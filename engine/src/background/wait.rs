@@ -34,6 +34,17 @@ impl Background {
         }
     }
 
+    /// Waits until the compactions of a keyspace that run now are over.
+    pub fn wait_for_running(&self, keyspace: KeyspaceId) -> Result<()> {
+        let mut state = self.state.lock();
+        let running = state.busy.claims_of(keyspace);
+        while state.busy.holds_any(&running) {
+            self.check_running(&state)?;
+            state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
+        }
+        Ok(())
+    }
+
     /// Waits until nothing is due: no flush, no compaction, nothing to free.
     pub fn wait_idle(&self) -> Result<()> {
         let mut state = self.state.lock();

@@ -177,6 +177,17 @@ impl RunningCompactions {
         debug_assert!(!self.claims.is_empty() || self.tables.is_empty());
     }
 
+    /// Returns the claims on parts of a keyspace.
+    pub fn claims_of(&self, keyspace: KeyspaceId) -> Vec<u64> {
+        let claims = self.claims.iter().filter(|(_, claim)| claim.keyspace == keyspace);
+        claims.map(|(number, _)| *number).collect()
+    }
+
+    /// Returns true if one of these claims is still held.
+    pub fn holds_any(&self, claims: &[u64]) -> bool {
+        claims.iter().any(|number| self.claims.contains_key(number))
+    }
+
     /// Returns true if no running job conflicts with `pick`.
     pub fn is_free(&self, keyspace: KeyspaceId, order: &KeyOrder, pick: &Pick) -> bool {
         if pick.tables().any(|table| self.tables.contains_key(&table.meta.id)) {

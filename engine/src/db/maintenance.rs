@@ -135,6 +135,9 @@ impl Core {
         range: (Option<&[u8]>, Option<&[u8]>),
     ) -> Result<()> {
         self.flush(std::slice::from_ref(keyspace))?;
+        // What a job writes that began before keeps what snapshots saw then that may be gone now.
+        // Its tables would be taken for new ones below.
+        self.background.wait_for_running(keyspace.id)?;
         let deepest = keyspace.view().levels.deepest().unwrap_or(0).max(1);
         let first_new = self.set.allocate()?;
         // A large ingest goes down piece by piece, so that flushes go on meanwhile.

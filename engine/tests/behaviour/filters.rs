@@ -8,7 +8,7 @@ use cleavedb::{
 };
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 const MODES: [Separation; 3] = [Separation::AtWrite, Separation::AtFlush, Separation::Off];
@@ -490,4 +490,48 @@ fn log_behind_the_head_goes_while_a_compaction_is_long() {
     drop((go_on, has_begun));
     db.wait_idle().unwrap();
     assert_eq!(words.iter().count(), 100);
+}
+
+/// A compaction that a user asked for leaves nothing as it is because a job that began before, when
+/// a snapshot still saw it, is about to write it again.
+#[test]
+fn a_compaction_waits_for_what_began_before_it() {
+    for separation in MODES {
+        let dir = common::dir();
+        let (asked, go) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+        let waits = {
+            let (asked, go, once) = (asked.clone(), go.clone(), OnceLock::new());
+            by(move |entry| {
+                if entry.key() == b"a new" && once.set(()).is_ok() {
+                    asked.wait();
+                    go.wait();
+                }
+                Ok(if entry.key() == b"z old" {
+                    FilterDecision::Drop
+                } else {
+                    FilterDecision::Keep
+                })
+            })
+        };
+        let db = open(dir.path(), separation, waits);
+        let keyspace = db.default_keyspace();
+        keyspace.put("z old", "value").unwrap();
+        let snapshot = db.snapshot();
+        keyspace.put("a new", "value").unwrap();
+        std::thread::scope(|scope| {
+            // It keeps what the snapshot sees.
+            let first = scope.spawn(|| db.compact().unwrap());
+            asked.wait();
+            drop(snapshot);
+            let second = scope.spawn(|| db.compact().unwrap());
+            for _ in 0..1000 {
+                std::thread::yield_now();
+            }
+            go.wait();
+            first.join().unwrap();
+            second.join().unwrap();
+        });
+        assert_eq!(keyspace.get("z old").unwrap(), None, "{separation:?}");
+        assert!(keyspace.get("a new").unwrap().is_some());
+    }
 }
