@@ -26,7 +26,7 @@ const QUICK_STEPS: [Step; 3] = [
     step("format", "cargo fmt --all --check"),
 ];
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     step("lints", "cargo clippy --workspace --all-targets --locked -- -D warnings"),
     // Without the features that tests bring along, as programs build it.
     step("library alone", "cargo clippy -p cleavedb --lib --locked -- -D warnings"),
@@ -52,6 +52,7 @@ const STEPS: [Step; 12] = [
             "8f1d3c5b7a90e2f4a6c8b0d2e4f60718293a4b5c6d7e8f90a1b2c3d4e5f60718",
         )],
     },
+    step("instructions of hot paths", "cargo xtask instructions"),
     // The golden stores too, because the sanitizer's build has all codecs.
     step(
         "address sanitizer, all features",

@@ -6,6 +6,7 @@ mod examples;
 mod fuzz;
 mod golden;
 mod install_c;
+mod instructions;
 mod modules;
 mod paths;
 mod repo;
@@ -24,8 +25,9 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy [DIR]   the rules of the house: floors, doors, sizes, headers, documents; of another tree
-  ci           tidy, dependencies, format, lints, documents, tests, a sanitizer, the package, fuzz,
-               and the Cassandra module; stops at the first red
+  ci           tidy, dependencies, format, lints, documents, tests, instructions, a sanitizer, the
+               package, fuzz, and the Cassandra module; stops at the first red
+  instructions [--record] [PATH…]: what each hot path takes in instructions, beside what it may
   install-c    --prefix DIR [--leveldb-link]: headers and libraries for C programs
   dependencies licences, sources, versions and the oldest Rust of what comes from elsewhere
   examples     the examples of the engine, run
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         ["examples"] => examples::run(&root()),
         ["fuzz", rest @ ..] => fuzz::run(&root(), rest),
         ["golden"] => golden::run(&root()),
+        ["instructions", rest @ ..] => instructions::run(&root(), rest),
         ["install-c", rest @ ..] => install_c::run(&root(), rest),
         ["sanitize-c"] => sanitize_c::run(&root()),
         ["sanitize-rust", rest @ ..] => sanitize_rust::run(&root(), rest),

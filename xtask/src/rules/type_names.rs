@@ -12,7 +12,8 @@ use crate::rust_file::RustFile;
 const RULE: &str = "type names";
 
 /// The crates within which the names of types must differ.
-const SOURCES: [&str; 4] = ["engine/src/", "bindings/c/src/", "cli/src/", "xtask/src/"];
+const SOURCES: [&str; 5] =
+    ["engine/src/", "bindings/c/src/", "cli/src/", "bench/instructions/src/", "xtask/src/"];
 
 /// Names that stand for one thing in several builds, and why.
 const ALLOWED: [(&str, &str); 1] =
