@@ -288,7 +288,8 @@ impl TreeCursor {
     /// Opens the window with the first value of a walk that will probably be long, and with the
     /// first one beyond what was expected; returns true if it did.
     fn opens_early(&mut self) -> Result<bool> {
-        let (expected, goes_on) = (self.settings.walks.expected(), self.window.is_spent());
+        let expected = self.settings.walks.expected();
+        let goes_on = self.window.is_spent() && !self.window.is_unused();
         let begins = self.walked == 1 && expected > STEADY_STEPS as usize;
         if !self.settings.prefetch || !begins && !goes_on || !self.is_separated()? {
             return Ok(false);
@@ -310,13 +311,10 @@ impl TreeCursor {
     fn come_back(&mut self) -> Result<()> {
         self.place = IterPlace::START;
         self.asked = false;
-        let Some(item) = self.window.front() else {
-            return Ok(());
-        };
-        let key = item.key.clone();
+        let key = self.window.front().map(|item| item.key.clone());
         self.window.clear();
         self.window.reset_size();
-        self.iter.seek(&key)
+        key.map_or(Ok(()), |key| self.iter.seek(&key))
     }
 
     /// Lets the iterator run ahead and starts to fetch the values that it passes, if the window
