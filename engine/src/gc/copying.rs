@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The most bytes of one read, unless one record is longer.
 const READ_BYTES: usize = 1 << 20;
 
-/// The number of bytes written between two calls of the I/O budget.
+/// The most bytes written between two calls of the I/O budget, but for one record.
 const SPEND_BYTES: u64 = 1 << 20;
 
 /// The longest gap in bytes that is read over, because that takes less time than another read.
@@ -32,7 +32,7 @@ pub struct VictimReader<'a> {
     pub handle: Arc<SegmentHandle>,
     file: Arc<dyn File>,
     list: &'a [LiveRecord],
-    /// The old and new place of each record that was moved, in the order of keys.
+    /// The old and new place of each record that was moved, part after part in the order of keys.
     pub moved: Vec<Moved>,
 }
 
@@ -192,6 +192,10 @@ fn copy_loaded(
             context.check_closing()?;
             context.budget.spend(IoPriority::Gc, std::mem::take(&mut unspent));
         }
+    }
+    if unspent > 0 {
+        // With little memory, no chunk may have as many bytes as are spent at a time.
+        context.budget.spend(IoPriority::Gc, unspent);
     }
     Ok(())
 }
