@@ -135,7 +135,7 @@ impl Window {
     pub fn extend(&mut self, items: Vec<WindowEntry>, batch: Fetching, error: Option<Error>) {
         debug_assert!(self.error.is_none(), "nothing is read ahead beyond an error");
         debug_assert!(self.items.len() + items.len() <= 2 * MAX_JOINED_WINDOW);
-        self.joined = are_joined(batch.values(), batch.reads());
+        self.joined = are_joined(batch.values(), batch.reads(), batch.read_bytes());
         self.bytes += items.iter().map(|item| item.bytes).sum::<u64>();
         self.items.extend(items);
         self.batches.push_back(batch);
@@ -201,9 +201,11 @@ impl Window {
     }
 }
 
-/// Returns true if so many values are read together in so many reads.
-fn are_joined(values: usize, reads: usize) -> bool {
-    values.saturating_sub(reads) > values / SAVED_READS_PART
+/// Returns true if so many values are read together in so many reads, which have `bytes` in all.
+/// Reads have the gaps between values, too, each up to a block, which can be far more than small
+/// values have: if they fill the memory, the window is too large already.
+fn are_joined(values: usize, reads: usize, bytes: u64) -> bool {
+    values.saturating_sub(reads) > values / SAVED_READS_PART && bytes <= 2 * MAX_WINDOW_BYTES
 }
 
 #[cfg(test)]
@@ -259,9 +261,19 @@ mod tests {
     fn values_are_joined_if_reads_are_saved() {
         let cases = [((0, 0), false), ((4, 4), false), ((4, 3), true), ((128, 113), false)];
         for ((values, reads), joined) in cases {
-            assert_eq!(are_joined(values, reads), joined, "{values} values in {reads} reads");
+            assert_eq!(are_joined(values, reads, 4096), joined, "{values} values in {reads} reads");
         }
-        assert!(are_joined(128, 111) && are_joined(4096, 128) && are_joined(9, 0));
+        let joined = |values, reads| are_joined(values, reads, MAX_WINDOW_BYTES + 4096);
+        assert!(joined(128, 111) && joined(4096, 128) && joined(9, 0));
+    }
+
+    /// Small values with gaps between them: a window of 4096 values read 16 MiB and more.
+    #[test]
+    fn windows_grow_no_further_where_most_of_what_is_read_is_gaps() {
+        let bytes = |values: u64| values * (4096 + 200);
+        assert!(are_joined(1024, 17, bytes(1024)));
+        assert!(!are_joined(2048, 34, bytes(2048)));
+        assert!(!are_joined(4096, 68, bytes(4096)));
     }
 
     #[test]
