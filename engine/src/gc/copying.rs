@@ -124,9 +124,9 @@ struct RecordToMove {
 
 /// Memory for the records that are being copied.
 pub struct CopyMemory<'a> {
-    /// The memory itself; it grows as needed.
+    /// The memory itself; it grows as is needed.
     pub buffer: &'a mut AlignedBuffer,
-    /// The bytes of records that are loaded at a time. More are loaded only for a single read.
+    /// The most bytes that are loaded at a time, unless a single read has more.
     pub most_bytes: u64,
 }
 
@@ -220,9 +220,13 @@ impl<'b> Loaded<'b> {
         runs: &[RecordRun<'_>],
         buffer: &'b mut AlignedBuffer,
     ) -> Result<Loaded<'b>, Failure> {
-        let kept: usize = runs.iter().map(RecordRun::kept).sum();
-        let longest = runs.iter().map(RecordRun::len).max().unwrap_or_default();
-        let bytes = buffer.at_least(kept + longest);
+        let mut kept = 0;
+        let ends = runs.iter().map(|run| {
+            let end = kept + run.len();
+            kept += run.kept();
+            end
+        });
+        let bytes = buffer.at_least(ends.max().unwrap_or_default());
         let mut places = Vec::with_capacity(runs.iter().map(|run| run.items.len()).sum());
         let (mut end, mut read) = (0, 0);
         for run in runs {

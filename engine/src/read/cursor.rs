@@ -4,8 +4,8 @@
 //! At first it steps the merged iterator directly. After a few steps in one direction whose
 //! separated values were asked for, it opens a [`Window`]: the iterator runs ahead, and the values
 //! of the entries that it passes are read in parallel while the user works on the first. Where the
-//! last walks were longer than these steps, the window opens with the first value, and is as long
-//! as they were: a scan then takes the time of one or two reads.
+//! last two walks asked for more values than that, the window opens with the first value, and is as
+//! long as the shorter of them, if it can be: a scan then takes the time of one or two reads.
 
 use crate::base::bounds::Bounds;
 use crate::base::entry::{Payload, Slot, deadline_of};
