@@ -20,8 +20,9 @@ use std::sync::Arc;
 /// closed, every step, seek and value fails with [`ErrorKind::Closed`].
 ///
 /// A new cursor is not positioned; position it with a seek. Values are read only on request, so a
-/// walk without values reads keys only. Once a walk with values is steady, they are read ahead in
-/// parallel. Dropping the cursor cancels those reads.
+/// walk without values reads keys only. Once a walk with values is steady, or at once if the last
+/// ones over the keyspace were, they are read ahead in parallel. Dropping the cursor cancels those
+/// reads.
 ///
 /// [`Keyspace::cursor`] makes one over a whole keyspace, [`Range::into_cursor`] one within bounds.
 /// Where no step back and no seek is needed, a [`Range`] is the simpler choice.

@@ -34,8 +34,9 @@ pub struct ReadOptions {
     /// Keeps the table blocks that are read in the block cache. Default true; false suits a scan
     /// over more than the cache holds, which would push out what other reads need.
     pub fill_cache: bool,
-    /// Reads separated values in parallel ahead of a scan, once three values in a row were read.
-    /// Default true; false suits scans that stop after a few values. Point reads ignore it.
+    /// Reads separated values in parallel ahead of a scan, once three values in a row were read, or
+    /// at once where the last scans of the keyspace read more. Default true; false suits scans that
+    /// stop after a few values. Point reads ignore it.
     pub read_ahead: bool,
     /// The transaction that reads, at its snapshot.
     pub(crate) transaction: Option<Arc<TransactionState>>,

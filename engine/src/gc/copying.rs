@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The most bytes of one read, unless one record is longer.
 const READ_BYTES: usize = 1 << 20;
 
-/// The number of bytes written between two calls of the I/O budget.
+/// The most bytes written between two calls of the I/O budget, but for one record.
 const SPEND_BYTES: u64 = 1 << 20;
 
 /// The longest gap in bytes that is read over, because that takes less time than another read.
@@ -32,7 +32,7 @@ pub struct VictimReader<'a> {
     pub handle: Arc<SegmentHandle>,
     file: Arc<dyn File>,
     list: &'a [LiveRecord],
-    /// The old and new place of each record that was moved, in the order of keys.
+    /// The old and new place of each record that was moved, part after part in the order of keys.
     pub moved: Vec<Moved>,
 }
 
@@ -124,9 +124,9 @@ struct RecordToMove {
 
 /// Memory for the records that are being copied.
 pub struct CopyMemory<'a> {
-    /// The memory itself; it grows as needed.
+    /// The memory itself; it grows as is needed.
     pub buffer: &'a mut AlignedBuffer,
-    /// The bytes of records that are loaded at a time. More are loaded only for a single read.
+    /// The most bytes that are loaded at a time, unless a single read has more.
     pub most_bytes: u64,
 }
 
@@ -193,6 +193,10 @@ fn copy_loaded(
             context.budget.spend(IoPriority::Gc, std::mem::take(&mut unspent));
         }
     }
+    if unspent > 0 {
+        // With little memory, no chunk may have as many bytes as are spent at a time.
+        context.budget.spend(IoPriority::Gc, unspent);
+    }
     Ok(())
 }
 
@@ -216,9 +220,13 @@ impl<'b> Loaded<'b> {
         runs: &[RecordRun<'_>],
         buffer: &'b mut AlignedBuffer,
     ) -> Result<Loaded<'b>, Failure> {
-        let kept: usize = runs.iter().map(RecordRun::kept).sum();
-        let longest = runs.iter().map(RecordRun::len).max().unwrap_or_default();
-        let bytes = buffer.at_least(kept + longest);
+        let mut kept = 0;
+        let ends = runs.iter().map(|run| {
+            let end = kept + run.len();
+            kept += run.kept();
+            end
+        });
+        let bytes = buffer.at_least(ends.max().unwrap_or_default());
         let mut places = Vec::with_capacity(runs.iter().map(|run| run.items.len()).sum());
         let (mut end, mut read) = (0, 0);
         for run in runs {

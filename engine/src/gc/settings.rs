@@ -40,9 +40,9 @@ pub struct GcOptions {
     pub discardable_ratio: f64,
     /// Memory for lists of live records while segments are collected, in bytes. Default 32 MiB. One
     /// liveness scan lists records in half of it, 16 bytes each, while the lists of the previous
-    /// one are still in use. Records that are being moved take half as much once more, or as much
-    /// as the largest of them. With less memory, more rounds are needed for the same work, and
-    /// moved values are in key order by smaller parts.
+    /// one are still in use. Records that are being moved take half as much once more, but room
+    /// for one read at least: a MiB, or the largest of them. With less memory, more rounds are
+    /// needed for the same work, and moved values are in key order by smaller parts.
     pub memory_bytes: u64,
     /// Whether to free dead bytes by punching holes into files, where the file system can do that
     /// and it is cheaper than moving what is live: for values from about 16 KiB on. Default true.

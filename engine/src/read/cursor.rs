@@ -4,8 +4,8 @@
 //! At first it steps the merged iterator directly. After a few steps in one direction whose
 //! separated values were asked for, it opens a [`Window`]: the iterator runs ahead, and the values
 //! of the entries that it passes are read in parallel while the user works on the first. Where the
-//! last walks were longer than these steps, the window opens with the first value, and is as long
-//! as they were: a scan then takes the time of one or two reads.
+//! last two walks asked for more values than that, the window opens with the first value, and is as
+//! long as the shorter of them, if it can be: a scan then takes the time of one or two reads.
 
 use crate::base::bounds::Bounds;
 use crate::base::entry::{Payload, Slot, deadline_of};
@@ -293,7 +293,8 @@ impl TreeCursor {
     /// Opens the window with the first value of a walk that will probably be long, and with the
     /// first one beyond what was expected; returns true if it did.
     fn opens_early(&mut self) -> Result<bool> {
-        let (expected, goes_on) = (self.settings.walks.expected(), self.window.is_spent());
+        let expected = self.settings.walks.expected();
+        let goes_on = self.window.is_spent() && !self.window.is_unused();
         let begins = self.walked == 1 && expected > STEADY_STEPS as usize;
         if !self.settings.prefetch || !begins && !goes_on || !self.is_separated()? {
             return Ok(false);
@@ -315,13 +316,10 @@ impl TreeCursor {
     fn come_back(&mut self) -> Result<()> {
         self.place = IterPlace::START;
         self.asked = false;
-        let Some(item) = self.window.front() else {
-            return Ok(());
-        };
-        let key = item.key.clone();
+        let key = self.window.front().map(|item| item.key.clone());
         self.window.clear();
         self.window.reset_size();
-        self.iter.seek(&key)
+        key.map_or(Ok(()), |key| self.iter.seek(&key))
     }
 
     /// Lets the iterator run ahead and starts to fetch the values that it passes, if the window
@@ -337,16 +335,16 @@ impl TreeCursor {
         let mut bytes = 0;
         let mut failed = None;
         while self.iter.valid() && items.len() < count && bytes < MAX_WINDOW_BYTES {
-            bytes += match self.take_item(batch, &mut wants) {
-                Ok((item, bytes)) => {
+            match self.take_item(batch, &mut wants) {
+                Ok(item) => {
+                    bytes += item.bytes;
                     items.push(item);
-                    bytes
                 }
                 Err(error) => {
                     failed = Some(error);
                     break;
                 }
-            };
+            }
             let stepped = match self.direction {
                 Direction::Forward => self.iter.next(),
                 Direction::Backward => self.iter.prev(),
@@ -374,18 +372,18 @@ impl TreeCursor {
         Ok(())
     }
 
-    /// Returns the iterator's entry for the window, and the length of its value in bytes.
-    fn take_item(&self, batch: u64, wants: &mut Vec<Want>) -> Result<(WindowEntry, u64)> {
+    /// Returns the iterator's entry for the window.
+    fn take_item(&self, batch: u64, wants: &mut Vec<Want>) -> Result<WindowEntry> {
         let trailer = self.iter.trailer();
         let key = self.iter.user_key().to_vec();
         let payload = Payload::decode(trailer.kind()?, self.iter.payload())?;
         let Payload { is_merge, deadline, slot } = payload;
-        if is_merge {
-            let value = self.merged(&key, trailer.seqno());
-            let bytes = value.as_ref().map_or(0, |value| value.len() as u64);
-            return Ok((WindowEntry { key, value: WindowValue::Ready(value), deadline }, bytes));
-        }
         let (value, bytes) = match slot {
+            Slot::Inline(_) | Slot::Pointer(_) if is_merge => {
+                let value = self.merged(&key, trailer.seqno());
+                let bytes = value.as_ref().map_or(0, |value| value.len() as u64);
+                (WindowValue::Ready(value), bytes)
+            }
             Slot::Delete => unreachable!("tombstones are hidden"),
             Slot::Inline(value) => {
                 (WindowValue::Ready(Ok(Value::copy_from(value))), value.len() as u64)
@@ -396,7 +394,8 @@ impl TreeCursor {
                 (WindowValue::Fetched { batch, index }, u64::from(pointer.length))
             }
         };
-        Ok((WindowEntry { key, value, deadline }, bytes))
+        let bytes = bytes + key.len() as u64;
+        Ok(WindowEntry { key, value, deadline, bytes })
     }
 
     /// Returns the value of a key whose newest entry is an operand with this number.
@@ -561,6 +560,39 @@ mod tests {
             }
         }
         seen
+    }
+
+    /// A cursor over large values held far more than the 4 MiB of a window: the next batch, which
+    /// has up to as many bytes again, was begun when few values were ahead, whatever their length.
+    /// With a quarter of 4096 values ahead of 100 KiB each, that was 100 MiB. Keys did not count
+    /// at all. Now the bytes that are ahead count, too.
+    #[test]
+    fn windows_hold_few_bytes_however_long_keys_and_values_are() {
+        for (key_bytes, value_bytes) in [(6, 100 << 10), (60 << 10, 100), (6, 3 << 20), (6, 4000)] {
+            let memtable = Arc::new(LoggedMemtable::new(KeyOrder::Bytewise));
+            let (count, length) = (800, value_bytes as u32);
+            for number in 0..count {
+                let mut key = format!("{number:06}").into_bytes();
+                key.resize(key_bytes, b' ');
+                let pointer = ValuePointer { segment: SegmentId(1), offset: number, length };
+                let (slot, seqno) = (Slot::Pointer(pointer), number + 1);
+                memtable.table.insert(&key, Trailer::new(seqno, Payload::from(slot).kind()), slot);
+            }
+            let counters = Arc::new(Counters::default());
+            let mut cursor = start(&memtable, &counters, true, Arc::default());
+            cursor.seek_to_first().unwrap();
+            for number in 0..count {
+                drop(cursor.value());
+                // The first two are read one by one.
+                let ahead = (2 + counters.prefetched_values.get()).saturating_sub(number);
+                let entry = (key_bytes + value_bytes) as u64;
+                let most = MAX_WINDOW_BYTES + MAX_WINDOW_BYTES / 4 + 2 * entry;
+                assert!(ahead * entry <= most, "{ahead} entries of {entry} bytes");
+                assert!(ahead > 0, "value {number} was not read ahead");
+                cursor.next().unwrap();
+            }
+            assert!(!cursor.valid());
+        }
     }
 
     #[test]

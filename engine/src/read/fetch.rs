@@ -107,12 +107,13 @@ impl Fetcher {
             }
         }
         self.counters.value_reads.add(wants.len() as u64);
-        self.counters.value_bytes_read.add(plan.requests.iter().map(|r| r.len as u64).sum());
+        let read_bytes = plan.requests.iter().map(|request| request.len as u64).sum();
+        self.counters.value_bytes_read.add(read_bytes);
         debug_assert!(plan.requests.len() <= wants.len(), "a read serves at least one value");
         let runs = plan.requests.iter().map(|_| ReadRun::Pending).collect();
         let starts = plan.requests.iter().map(|request| request.offset).collect();
         let reads = self.reader.submit(plan.requests);
-        Fetching { view: view.clone(), wants, places, ways, runs, starts, reads }
+        Fetching { view: view.clone(), wants, places, ways, runs, starts, read_bytes, reads }
     }
 }
 
@@ -176,6 +177,8 @@ pub struct Fetching {
     ways: Vec<FetchWay>,
     runs: Vec<ReadRun>,
     starts: Vec<u64>,
+    /// The bytes of all reads.
+    read_bytes: u64,
     reads: Box<dyn PendingReads>,
 }
 
@@ -191,6 +194,11 @@ impl Fetching {
     /// Returns the number of reads that the batch takes, but for values in the write buffer.
     pub fn reads(&self) -> usize {
         self.runs.len()
+    }
+
+    /// Returns the number of bytes that these reads have, those between the values included.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes
     }
 
     /// Returns the number of values of the batch.

@@ -292,7 +292,6 @@ mod tests {
         SortedRunIter::Memtable(table.iter())
     }
 
-    /// The numbers of keys that are shorter, longer, or alike up to their 16th byte.
     #[test]
     fn an_input_is_expected_to_have_its_share_and_a_quarter_more() {
         assert_eq!(share(100, 1_000_000, 1000), 125_000);
@@ -302,6 +301,7 @@ mod tests {
         assert_eq!(share(u64::MAX, u64::MAX, 1), u64::MAX);
     }
 
+    /// The numbers of keys that are shorter, longer, or alike up to their 16th byte.
     #[test]
     fn keys_that_begin_alike_are_in_order_both_ways() {
         let long = "sixteen bytes...";

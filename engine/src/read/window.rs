@@ -19,7 +19,8 @@ const MAX_WINDOW: usize = 128;
 const MAX_JOINED_WINDOW: usize = 4096;
 /// Neighbours are read together if at least this part (one in this many) of the reads is saved.
 const SAVED_READS_PART: usize = 8;
-/// A window gets no more values once it has this many bytes; it has at least one value.
+/// A batch gets no more values once its keys and values have this many bytes; it has at least one
+/// value. The next one begins when a quarter of this is left, or a single entry.
 pub const MAX_WINDOW_BYTES: u64 = 4 << 20;
 /// A cursor stops reading ahead when this many values in a row were not asked for.
 const MAX_UNUSED_VALUES: usize = 16;
@@ -32,6 +33,8 @@ pub struct WindowEntry {
     pub value: WindowValue,
     /// When it expires, if it does.
     pub deadline: Option<Deadline>,
+    /// The bytes of the key and the value.
+    pub bytes: u64,
 }
 
 /// The value of a [`WindowEntry`].
@@ -51,6 +54,8 @@ pub enum WindowValue {
 #[derive(Default)]
 pub struct Window {
     items: VecDeque<WindowEntry>,
+    /// The bytes of all keys and values in `items`.
+    bytes: u64,
     batches: VecDeque<Fetching>,
     /// The number of the first batch in `batches`.
     first_batch: u64,
@@ -104,7 +109,9 @@ impl Window {
         // A batch starts late, because values read ahead beyond the end of a short scan are wasted.
         // Behind an expected end it starts only once the cursor knows that the walk goes on.
         let late = if self.expected > 0 { 0 } else { self.size / 4 };
-        if self.error.is_some() || self.items.len() > late {
+        // However few large values are, they must not pile up.
+        let is_full = self.items.len() > 1 && self.bytes > MAX_WINDOW_BYTES / 4;
+        if self.error.is_some() || self.items.len() > late || is_full {
             return 0;
         }
         let begins = self.size == 0 && self.expected > 0;
@@ -128,7 +135,8 @@ impl Window {
     pub fn extend(&mut self, items: Vec<WindowEntry>, batch: Fetching, error: Option<Error>) {
         debug_assert!(self.error.is_none(), "nothing is read ahead beyond an error");
         debug_assert!(self.items.len() + items.len() <= 2 * MAX_JOINED_WINDOW);
-        self.joined = are_joined(batch.values(), batch.reads());
+        self.joined = are_joined(batch.values(), batch.reads(), batch.read_bytes());
+        self.bytes += items.iter().map(|item| item.bytes).sum::<u64>();
         self.items.extend(items);
         self.batches.push_back(batch);
         self.error = error;
@@ -141,7 +149,7 @@ impl Window {
         if let Some(item) = self.items.pop_front() {
             self.unasked = if self.asked { 0 } else { self.unasked + 1 };
             self.asked = false;
-            drop(item);
+            self.bytes -= item.bytes;
         }
         self.drop_finished();
         match (self.items.is_empty(), self.error.take()) {
@@ -193,9 +201,11 @@ impl Window {
     }
 }
 
-/// Returns true if so many values are read together in so many reads.
-fn are_joined(values: usize, reads: usize) -> bool {
-    values.saturating_sub(reads) > values / SAVED_READS_PART
+/// Returns true if so many values are read together in so many reads, which have `bytes` in all.
+/// Reads have the gaps between values, too, each up to a block, which can be far more than small
+/// values have: if they fill the memory, the window is too large already.
+fn are_joined(values: usize, reads: usize, bytes: u64) -> bool {
+    values.saturating_sub(reads) > values / SAVED_READS_PART && bytes <= 2 * MAX_WINDOW_BYTES
 }
 
 #[cfg(test)]
@@ -229,7 +239,8 @@ mod tests {
                     text += &format!("{what} {step}: {ahead} ahead, {wanted} more\n");
                 }
                 let ready = || WindowValue::Ready(Ok(Value::copy_from(b"value")));
-                let entry = |_| WindowEntry { key: vec![], value: ready(), deadline: None };
+                let entry =
+                    |_| WindowEntry { key: vec![], value: ready(), deadline: None, bytes: 0 };
                 let entries = (0..wanted).map(entry);
                 window.items.extend(entries);
                 let asked = if what == "read" { window.value().map(drop) } else { Ok(()) };
@@ -250,9 +261,19 @@ mod tests {
     fn values_are_joined_if_reads_are_saved() {
         let cases = [((0, 0), false), ((4, 4), false), ((4, 3), true), ((128, 113), false)];
         for ((values, reads), joined) in cases {
-            assert_eq!(are_joined(values, reads), joined, "{values} values in {reads} reads");
+            assert_eq!(are_joined(values, reads, 4096), joined, "{values} values in {reads} reads");
         }
-        assert!(are_joined(128, 111) && are_joined(4096, 128) && are_joined(9, 0));
+        let joined = |values, reads| are_joined(values, reads, MAX_WINDOW_BYTES + 4096);
+        assert!(joined(128, 111) && joined(4096, 128) && joined(9, 0));
+    }
+
+    /// Small values with gaps between them: a window of 4096 values read 16 MiB and more.
+    #[test]
+    fn windows_grow_no_further_where_most_of_what_is_read_is_gaps() {
+        let bytes = |values: u64| values * (4096 + 200);
+        assert!(are_joined(1024, 17, bytes(1024)));
+        assert!(!are_joined(2048, 34, bytes(2048)));
+        assert!(!are_joined(4096, 68, bytes(4096)));
     }
 
     #[test]

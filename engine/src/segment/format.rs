@@ -88,7 +88,8 @@ const BELOW_BYTES: usize = 6;
 pub enum SegmentKind {
     /// Commit order: the segment is a part of the log.
     Log = 1,
-    /// Key order: the segment holds values copied by value GC or by a compaction job.
+    /// Key order, perhaps of several parts: the segment holds values copied by value GC or by a
+    /// compaction job.
     Sorted = 2,
 }
 

@@ -162,7 +162,6 @@ impl TableIter {
     /// Moves to the first entry whose stored form is at or after the target.
     fn seek_stored(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
         self.leave();
-        self.ahead.aim(false);
         let Some(number) = self.table.block_for(user_key, trailer)? else {
             return Ok(());
         };
@@ -176,7 +175,6 @@ impl TableIter {
     /// Moves to the last entry whose stored form is before the target.
     fn seek_stored_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
         self.leave();
-        self.ahead.aim(true);
         let Some(number) = self.table.block_for(user_key, trailer)? else {
             return self.seek_to_last();
         };
@@ -228,6 +226,7 @@ impl EntryIter for TableIter {
     }
 
     fn seek(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        self.ahead.aim(false);
         if self.is_ingested() {
             return self.seek_ingested(user_key, trailer);
         }
@@ -235,6 +234,7 @@ impl EntryIter for TableIter {
     }
 
     fn seek_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        self.ahead.aim(true);
         if self.is_ingested() && self.finds_before(user_key, trailer)? {
             return Ok(());
         }

@@ -797,6 +797,16 @@ fn an_expected_walk_takes_one_read() {
     let place = TableDir::new(KeyOrder::Bytewise);
     let entries = numbered(4000, 1000);
     let table = place.table(1, settings(4096, Codec::None), &entries);
+    expected_walks_take_one_read(&place, &table);
+    // The entries of an ingested table are stored without a number.
+    let stored = |(key, _, value): Entry| (key, Trailer::new(0, EntryKind::Put), value);
+    let entries: Vec<Entry> = entries.into_iter().map(stored).collect();
+    let meta = place.write(2, settings(4096, Codec::None), &entries);
+    let meta = (*meta).clone().ingested(7).unwrap();
+    expected_walks_take_one_read(&place, &place.open(&Arc::new(meta)).unwrap());
+}
+
+fn expected_walks_take_one_read(place: &TableDir, table: &Arc<Table>) {
     let counts = || (place.stats.counts().block_reads, place.stats.counts().block_read_bytes);
     let middle = Trailer::seek(MAX_SEQNO);
     let walk = |bytes: u64, backward: bool, steps: usize| {

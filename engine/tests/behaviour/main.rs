@@ -52,3 +52,4 @@ mod snapshots;
 mod space;
 mod table_cache;
 mod transactions;
+mod walks;

@@ -266,3 +266,35 @@ fn gc_by_hand_ends_beside_writers_and_does_all_it_was_asked_for() {
         });
     }
 }
+
+/// Value GC with little memory for lists moved records without regard to the limit of background
+/// writes: what was written since the last MiB was forgotten with each part, and a part was smaller
+/// than that. Now the rest of each part counts.
+#[test]
+fn what_is_moved_by_small_parts_counts_for_the_limit() {
+    simulate(SEED, STEPS, |env, _| {
+        let gc = GcOptions { automatic: false, memory_bytes: 64 << 10, ..GcOptions::default() };
+        let options = Options {
+            gc,
+            segment_bytes: 4 << 20,
+            max_replay_bytes: 32 << 20,
+            background_bytes_per_second: Some(1 << 20),
+            ..tiny_options()
+        };
+        let db = open(env, options);
+        let keys: Vec<String> = (0..1200).map(|number| format!("k{number:05}")).collect();
+        put_all(&db, &keys, 10_000);
+        for two in keys.chunks(2) {
+            db.default_keyspace().delete(&two[1]).unwrap();
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        env.threads.sleep(Duration::from_secs(60));
+        let begun = env.clock.now();
+        let report = db.gc().unwrap();
+        let took = env.clock.since(begun);
+        assert!(report.bytes_written > 2 << 20, "{report:?}");
+        let least = Duration::from_secs(report.bytes_written >> 20);
+        assert!(took >= least, "{} bytes in {took:?}", report.bytes_written);
+    });
+}
