@@ -281,6 +281,8 @@ mod tests {
         odd.put("k", "v").unwrap();
         db.default_keyspace().put("k", [1; 5000]).unwrap();
         db.flush().unwrap();
+        // A flush is counted when its job is over, which is after its table is there.
+        db.wait_idle().unwrap();
         db.default_keyspace().get("k").unwrap();
         parsed(&db.stats().to_openmetrics())
     }
