@@ -20,7 +20,7 @@ use std::borrow::Cow;
 
 const MIN_WINDOW_BYTES: usize = 16 << 10;
 const MAX_WINDOW_BYTES: usize = 256 << 10;
-/// What is shorter is read block by block.
+/// What is shorter, less than two blocks of the default size, is read block by block.
 const LEAST_EXPECTED_BYTES: usize = 8 << 10;
 /// A compaction reads several tables at the same time, and each read between those of another file
 /// may cost a random access. The more it reads at once, the less these are.
@@ -137,7 +137,7 @@ impl ReadAhead {
         );
         self.buffer.resize((end - start) as usize, 0);
         self.buffer_start = start;
-        if window == self.most() as u64 && self.window > 0 {
+        if self.window == self.most() {
             // The device reads the next window while this one is used. Shorter walks would often
             // end before it.
             let next = if backward {
