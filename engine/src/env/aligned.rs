@@ -33,6 +33,8 @@ impl AlignedBuffer {
     pub fn at_least(&mut self, len: usize) -> &mut [u8] {
         let len = len.next_multiple_of(BLOCK_BYTES);
         if self.bytes.len() < self.start + len {
+            // What there is goes first, so that both are never held at once.
+            *self = AlignedBuffer::default();
             *self = AlignedBuffer::new(len);
         }
         let blocks = &mut self.bytes[self.start..self.start + len];
