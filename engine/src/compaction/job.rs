@@ -10,7 +10,7 @@ use crate::compaction::early;
 use crate::compaction::filtering::{FilterReport, Filtered, Filtering};
 use crate::compaction::operands::OperandMerger;
 use crate::compaction::output::{TableOutput, UpdateNotes};
-use crate::compaction::picker::Pick;
+use crate::compaction::picker::{Pick, span};
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::{Retain, RetainDecision};
 use crate::compaction::segment_output::NewSegments;
@@ -24,7 +24,7 @@ use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::TableHandle;
 use crate::version::job::{JobError, JobResult};
-use crate::version::levels::{LEVELS, Levels, level0_runs_of};
+use crate::version::levels::{LEVELS, Levels, bounds, level0_runs_of};
 use crate::version::runtime::Runtime;
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::KeyspaceState;
@@ -237,6 +237,12 @@ pub fn prepare<'a>(
     let options = keyspace.options().clone();
     let (split, priority) = (options.table_bytes, IoPriority::Compaction);
     let mut output = TableOutput::new(runtime, keyspace, &options, split, priority).noting(notes);
+    if let Some((low, high)) = span(levels.order(), pick.tables())
+        && pick.output_level + 1 < LEVELS
+    {
+        let next = levels.overlapping(pick.output_level + 1, &low, &high);
+        output = output.ending_at(next.iter().map(|table| bounds(table).0.to_vec()).collect());
+    }
     output.applying(retain.applied_ranges());
     let (redirect, input) = (Redirect::new(version), inputs(pick, levels)?);
     let filter = FilterReport::default();

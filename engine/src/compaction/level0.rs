@@ -21,7 +21,7 @@ pub fn oldest_part<'a>(
     levels: &'a Levels,
     options: &KeyspaceOptions,
 ) -> Option<&'a [Arc<TableHandle>]> {
-    let piece = options.level_base_bytes;
+    let piece = options.level1_bytes();
     let mut end = 0;
     let mut large = None;
     for run in levels.level0_runs() {

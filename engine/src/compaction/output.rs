@@ -26,6 +26,8 @@ pub struct TableOutput<'a> {
     settings: TableSettings,
     /// A table is closed at the first new user key once it has this many bytes.
     split_bytes: u64,
+    /// The user keys at which a table of three quarters of that is closed, the last one first.
+    borders: Vec<Vec<u8>>,
     priority: IoPriority,
     /// Bytes of the open table that were charged to the budget.
     spent: u64,
@@ -80,6 +82,7 @@ impl<'a> TableOutput<'a> {
             order: keyspace.order.clone(),
             settings,
             split_bytes,
+            borders: Vec::new(),
             priority,
             spent: 0,
             unnamed: 0,
@@ -105,9 +108,19 @@ impl<'a> TableOutput<'a> {
         self
     }
 
+    /// Has tables that are nearly full end before these user keys, which are in order: those with
+    /// which the tables of the next level begin. So a later compaction of one of the new tables
+    /// reads fewer tables of which it needs only a part.
+    pub fn ending_at(mut self, borders: Vec<Vec<u8>>) -> Self {
+        self.borders = borders;
+        self.borders.reverse();
+        self
+    }
+
     /// Adds the next entry; entries come in table order.
     pub fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) -> JobResult {
-        let full = self.open.as_ref().is_some_and(|(w, ..)| w.file_bytes() >= self.split_bytes);
+        let most = self.most_bytes(user_key);
+        let full = self.open.as_ref().is_some_and(|(w, ..)| w.file_bytes() >= most);
         // I6: all entries of a user key stay in one table, so that a later compaction cannot move
         // the newer ones deeper than the older ones.
         if full && self.order.compare(user_key, &self.last_key).is_ne() {
@@ -130,6 +143,19 @@ impl<'a> TableOutput<'a> {
             self.spend(unspent);
         }
         Ok(())
+    }
+
+    /// Returns how many bytes the open table may have before an entry of `user_key` goes to the
+    /// next one.
+    fn most_bytes(&mut self, user_key: &[u8]) -> u64 {
+        let mut most = self.split_bytes;
+        while let Some(border) = self.borders.last()
+            && self.order.compare(border, user_key).is_le()
+        {
+            self.borders.pop();
+            most = self.split_bytes / 4 * 3;
+        }
+        most
     }
 
     /// Tells the update table that an entry goes to `table`, before any version has that table.

@@ -19,6 +19,17 @@ use std::sync::Arc;
 /// The ratio of the target size of a level to that of the level above.
 pub const FAN_OUT: u64 = 10;
 
+/// Of so many tables of a level, those whose turn is next, the one goes down that costs least. With
+/// more, the choice would take long.
+const MOST_CANDIDATES: usize = 64;
+
+/// Below this score, a compaction of L0 that is due waits until each level below is back at its
+/// target, and L1 at the part of it (one in this many) that `DRAINED_LEVEL1` gives. Meanwhile more
+/// comes to L0, and then more of it is merged at once, with less of L1.
+const PRESSING_LEVEL0: f64 = 2.0;
+/// The part of L1's target; see `PRESSING_LEVEL0`.
+const DRAINED_LEVEL1: f64 = 2.0;
+
 /// The inputs and the output level of a compaction.
 #[derive(Clone)]
 pub struct Pick {
@@ -41,6 +52,14 @@ impl Pick {
     /// Returns the bytes of all input tables.
     pub fn bytes(&self) -> u64 {
         table_bytes(&self.inputs).saturating_add(table_bytes(&self.below))
+    }
+
+    /// Returns true if this reads fewer bytes of the level below for each byte that it takes there.
+    fn costs_less_than(&self, other: &Pick) -> bool {
+        let cost = |a: &Pick, b: &Pick| {
+            u128::from(table_bytes(&a.below)) * u128::from(table_bytes(&b.inputs))
+        };
+        cost(self, other) < cost(other, self)
     }
 
     /// Returns the number of entries of the tables of `level`.
@@ -221,13 +240,14 @@ pub type CompactionCursors = [Option<Vec<u8>>; LEVELS];
 /// be merged in passing that could go further at once.
 pub fn target_bytes(level: usize, levels: &Levels, options: &KeyspaceOptions) -> u64 {
     debug_assert!((1..LEVELS - 1).contains(&level), "L{level} has no target");
-    let most = (1..level).fold(options.level_base_bytes, |bytes, _| bytes.saturating_mul(FAN_OUT));
+    let base = options.level1_bytes();
+    let most = (1..level).fold(base, |bytes, _| bytes.saturating_mul(FAN_OUT));
     let deepest = levels.deepest().unwrap_or_default();
     if level >= deepest {
         return most;
     }
     let part = (level..deepest).fold(levels.bytes(deepest), |bytes, _| bytes / FAN_OUT);
-    part.clamp(options.level_base_bytes, most)
+    part.clamp(base, most)
 }
 
 /// Returns how urgent a compaction of each level is; it is due from 1.0 on.
@@ -240,6 +260,16 @@ pub fn scores(levels: &Levels, options: &KeyspaceOptions) -> [f64; LEVELS] {
     scores
 }
 
+/// Returns in what order compactions of the levels with these scores are made; one is due from 1.0
+/// on.
+fn urgencies(scores: [f64; LEVELS]) -> [f64; LEVELS] {
+    let mut urgencies = scores;
+    if (1.0..PRESSING_LEVEL0).contains(&scores[0]) {
+        (urgencies[0], urgencies[1]) = (1.0, DRAINED_LEVEL1 * scores[1]);
+    }
+    urgencies
+}
+
 /// Picks the most urgent job that does not conflict with running jobs.
 pub fn pick(
     keyspace: KeyspaceId,
@@ -250,8 +280,9 @@ pub fn pick(
 ) -> Option<Pick> {
     let scores = scores(levels, options);
     debug_assert!(scores.iter().all(|score| *score >= 0.0), "a target is 0: {scores:?}");
-    let mut due: Vec<usize> = (0..LEVELS - 1).filter(|&level| scores[level] >= 1.0).collect();
-    due.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+    let urgencies = urgencies(scores);
+    let mut due: Vec<usize> = (0..LEVELS - 1).filter(|&level| urgencies[level] >= 1.0).collect();
+    due.sort_by(|&a, &b| urgencies[b].total_cmp(&urgencies[a]));
     due.into_iter().find_map(|level| match level {
         0 => level0::pick_part(keyspace, levels, options, busy),
         _ => pick_level(keyspace, levels, level, busy, compaction_cursors[level].as_deref()),
@@ -300,11 +331,10 @@ fn pick_level(
     let start = turn.map_or(0, |turn| {
         tables.partition_point(|table| order.compare(bounds(table).0, turn).is_le())
     });
-    (0..tables.len()).find_map(|step| {
-        let table = tables[(start + step) % tables.len()].clone();
-        let pick = with_below(levels, level, vec![table])?;
-        busy.is_free(keyspace, order, &pick).then_some(pick)
-    })
+    let in_turn = (0..tables.len()).map(|step| &tables[(start + step) % tables.len()]);
+    let picks = in_turn.filter_map(|table| pick_table(levels, level, table));
+    let free = picks.filter(|pick| busy.is_free(keyspace, order, pick)).take(MOST_CANDIDATES);
+    free.reduce(|best, other| if other.costs_less_than(&best) { other } else { best })
 }
 
 /// Picks, for a manual compaction, all tables of `level` that overlap the user keys from `low` to

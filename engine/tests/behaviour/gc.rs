@@ -253,7 +253,7 @@ fn a_store_without_separated_values_keeps_to_its_ceiling() {
         ..GcOptions::default()
     };
     let keyspace = KeyspaceOptions {
-        memtable_bytes: 8 << 20,
+        memtable_bytes: 16 << 20,
         table_bytes: 256 << 10,
         level_base_bytes: 64 << 20,
         ..common::separating(None)

@@ -10,10 +10,13 @@ fn i06_golden_output_is_split_between_user_keys() {
 }
 
 /// Writes entries like `a9=4k`, a user key, a sequence number and the length of the value, into
-/// tables that are split at the bytes of the first line, and lists the tables.
+/// tables that are split at the bytes of the first line, and if they are nearly full before the
+/// keys that follow there, and lists the tables.
 fn run(lines: &[&str]) -> String {
-    let world = JobWorld::new(number(lines[0]));
-    let mut output = world.output();
+    let (split, borders) = lines[0].split_once(' ').unwrap_or((lines[0], ""));
+    let world = JobWorld::new(number(split));
+    let borders = borders.split_whitespace().map(|key| key.as_bytes().to_vec()).collect();
+    let mut output = world.output().ending_at(borders);
     for (entry, bytes) in lines[1..].iter().flat_map(|line| line.split(' ')).map(pair) {
         let (key, seqno) = entry.split_at(1);
         let trailer = Trailer::new(number(seqno), EntryKind::Put);

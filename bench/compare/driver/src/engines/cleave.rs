@@ -20,8 +20,7 @@ pub fn open(settings: &Settings, separation: Separation) -> Result<Box<dyn Engin
         value_codec: Codec::None,
         filter_bits_per_key: settings.filter_bits,
         memtable_bytes: settings.buffer_bytes,
-        // As large as the memtable, as it is by default.
-        level_base_bytes: settings.buffer_bytes,
+        // L1 is as large as four memtables, as it is by default.
         ..KeyspaceOptions::default()
     };
     let options = Options {
