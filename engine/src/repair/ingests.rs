@@ -52,7 +52,7 @@ impl LoggedIngests {
         segments: &mut BTreeMap<SegmentId, FoundSegment>,
         lost: &BTreeSet<SegmentId>,
     ) -> LoggedIngests {
-        let end = log_end(segments, lost);
+        let end = log_end(segments, lost, 0);
         let is_whole = end.iter().all(|found| found.is_whole);
         // A segment may get its id while the one before it is still in use. So what was logged
         // after the second got its own is in these segments; the very first has none before it.

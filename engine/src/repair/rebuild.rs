@@ -245,7 +245,7 @@ impl<'a> Rebuild<'a> {
         let merges = operator.is_some();
         // An operand that is in two tables would be merged twice. No ingest has one.
         if !merges || !is_removed && (!was_never_added || at > 0) {
-            source.add_table(table, &properties.comparator, &ingests, report);
+            source.add_table(table, &properties.comparator, &ingests, was_never_added, report);
         } else if !is_removed {
             let what = "no edit has this table, so it is left out: its operands are in others";
             report.problems.push(Error::corruption(what).in_file(table.path()));
@@ -274,7 +274,8 @@ impl<'a> Rebuild<'a> {
 
     fn read_log(&mut self, report: &mut RepairReport) -> Result<()> {
         let values = std::mem::take(&mut self.values);
-        let end = log_end(&values.segments, &self.lost);
+        let flushed = self.sources.values().map(|source| source.flushed).max().unwrap_or(0);
+        let end = log_end(&values.segments, &self.lost, flushed);
         let last = end.last().map_or(SegmentId(0), |last| last.head.id);
         let behind = values.segments.range((Bound::Excluded(last), Bound::Unbounded));
         let behind = behind.filter(|(_, found)| found.head.kind == SegmentKind::Log).count();

@@ -67,12 +67,13 @@ impl KeyspaceSource {
     }
 
     /// Adds a table: whole, or what can be read of it. `order` is the name of its comparator,
-    /// `ingests` are the numbers of ingests.
+    /// `ingests` are the numbers of ingests, and `is_orphan` is true if no edit has added it.
     pub fn add_table(
         &mut self,
         table: Arc<TableHandle>,
         order: &str,
         ingests: &BTreeSet<SeqNo>,
+        is_orphan: bool,
         report: &mut RepairReport,
     ) {
         // I2: what was flushed has brought all older commits to tables. An ingest has not: those to
@@ -88,7 +89,10 @@ impl KeyspaceSource {
             Ok(())
         };
         let verified = self.check_order(&table, order).and_then(|()| table.table()?.verify(note));
-        self.flushed = self.flushed.max(flushed);
+        // I2: what is damaged of a table that a crash kept from being added is in the log.
+        if verified.is_ok() || !is_orphan {
+            self.flushed = self.flushed.max(flushed);
+        }
         match verified {
             Ok(()) => {
                 report.tables += 1;
@@ -249,10 +253,12 @@ pub fn synced_below(segments: &BTreeMap<SegmentId, FoundSegment>) -> SegmentId {
 /// those whose files are there and whose heads are not.
 ///
 /// I2: one that is lost or not whole, and of which nothing says that it was synced, ends the log,
-/// as in a replay.
+/// as in a replay, unless tables have all commits up to the next segment: up to `flushed`. A flush
+/// does not sync the segments that it replaces (`commit/passing.rs`).
 pub fn log_end<'a>(
     segments: &'a BTreeMap<SegmentId, FoundSegment>,
     lost: &BTreeSet<SegmentId>,
+    flushed: SeqNo,
 ) -> Vec<&'a FoundSegment> {
     let synced_below = synced_below(segments);
     let mut end: Vec<&FoundSegment> = Vec::new();
@@ -265,7 +271,9 @@ pub fn log_end<'a>(
         let is_short =
             |last: &&FoundSegment| last.is_whole && last.length < found.head.previous_bytes;
         let is_torn = lost.contains(&previous) || follows.is_some_and(is_short);
-        if is_torn && previous >= synced_below {
+        // I7: the number is from a file.
+        let is_flushed = found.head.first_seqno <= flushed.saturating_add(1);
+        if is_torn && previous >= synced_below && !is_flushed {
             break;
         }
         if follows.is_none() {
