@@ -232,7 +232,7 @@ impl Background {
             flush::move_head(&self.runtime, committer)?;
         }
         if seals {
-            committer.log().sync_behind()?;
+            committer.log().sync_sealed(SegmentId(u64::MAX))?;
             committer.log().record_sealed()?;
         }
         self.wake();

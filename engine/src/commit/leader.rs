@@ -122,7 +122,7 @@ impl Committer {
         let log_bytes = parts.stall_controller.log_bytes.load(Ordering::Relaxed);
         let mut seqno = first_seqno;
         let mut pointers = pointers.iter();
-        let mut full = false;
+        let (mut full, mut has_values) = (false, false);
         let (mut deletes, mut put_bytes) = (0, 0);
         for frame in frames {
             for (record, target) in frame.records.iter().zip(frame.targets) {
@@ -132,6 +132,7 @@ impl Committer {
                         Slot::Delete
                     }
                     RecordKind::Put | RecordKind::Merge if target.separated => {
+                        has_values = true;
                         Slot::Pointer(*pointer)
                     }
                     RecordKind::Put | RecordKind::Merge => Slot::Inline(record.value),
@@ -166,6 +167,7 @@ impl Committer {
         debug_assert_eq!(seqno, log.next_seqno, "each sequence number belongs to a record");
         // Who finds the number visible finds the frames too.
         writer.note_committed();
+        log.has_values |= has_values;
         parts.runtime.snapshots.publish(seqno - 1);
         self.rotate_memtables(log, frames, full);
     }
@@ -183,6 +185,7 @@ impl Committer {
                     wake |= keyspace.rotate_memtable();
                 }
             }
+            parts.log.end_behind_memtables(log);
         }
         if std::mem::take(&mut log.is_sync_due) {
             (parts.wake_sync)();

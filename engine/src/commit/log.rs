@@ -52,6 +52,10 @@ pub struct Log {
     pub writer: Option<SegmentWriter>,
     /// The active segment; `None` when there is no writer.
     pub active: Option<Arc<SegmentHandle>>,
+    /// The first sequence number of the active segment.
+    pub active_first_seqno: SeqNo,
+    /// True if the active segment has a separated value.
+    pub has_values: bool,
     /// The next sequence number.
     pub next_seqno: SeqNo,
     /// The last sealed segment and its length in bytes, which the next segment's head will name.
@@ -84,6 +88,8 @@ impl Log {
         Log {
             writer: None,
             active: None,
+            active_first_seqno: last_seqno + 1,
+            has_values: false,
             next_seqno: last_seqno + 1,
             previous,
             next_look: 0,
@@ -156,7 +162,7 @@ impl LogSettings {
 
 /// The part of the log that is shared between threads.
 pub struct LogShared {
-    runtime: Runtime,
+    pub(super) runtime: Runtime,
     settings: LogSettings,
     /// Held while a spare is created, because segments are begun in the order of their ids and no
     /// two may be created at once; and while lengths are recorded. Taken after the lock of the log.
@@ -168,7 +174,7 @@ pub struct LogShared {
     /// True once the active segment is full enough for a spare to be created.
     is_spare_wanted: AtomicBool,
     sealed: Mutex<Vec<SealedLength>>,
-    unsynced: UnsyncedSegments,
+    pub(super) unsynced: UnsyncedSegments,
     /// The segment with writeback to be started.
     writeback_due: Mutex<Option<Syncer>>,
     /// Every commit up to this sequence number is on stable storage.
@@ -284,8 +290,10 @@ impl LogShared {
 
     /// Requests a spare once the active segment is half full, and the writeback that is due.
     pub fn look_ahead(&self, log: &mut Log) {
+        let is_passing = self.is_active_passing(log);
         if let Some(writer) = log.writer.as_mut()
             && writer.take_writeback_due()
+            && !is_passing
         {
             // What is due in an earlier segment is left to its sync, which begins with writeback.
             *self.writeback_due.lock() = Some(writer.syncer());
@@ -327,6 +335,7 @@ impl LogShared {
         // After a failed write the segment ends with the last good frame: acknowledged frames that
         // are still buffered are written out first, and if that fails again, so does this (I9).
         writer.write_out()?;
+        let is_passing = writer.durable() == 0 && !log.has_values;
         let length = writer.seal()?;
         let id = active.id();
         assert_eq!(id, writer.segment().id(), "the active segment is the one written to");
@@ -335,7 +344,8 @@ impl LogShared {
         // The lock of the log is held, so all that is visible is in this segment, or before it.
         let (visible, last_seqno) = (self.runtime.snapshots.visible(), log.next_seqno - 1);
         let syncer = writer.syncer();
-        self.unsynced.push(UnsyncedSegment { id, length, visible, last_seqno, syncer });
+        let sealed = UnsyncedSegment { id, length, is_passing, visible, last_seqno, syncer };
+        self.unsynced.push(sealed);
         log.previous = Some((id, length));
         (log.writer, log.active) = (None, None);
         log.is_sync_due = true;
@@ -360,19 +370,21 @@ impl LogShared {
         })
     }
 
-    /// Starts the writeback that is due, and syncs what was sealed. The work of a thread of the
-    /// background.
+    /// Starts the writeback that is due, and syncs what was sealed but for passing segments that
+    /// may wait. The work of a thread of the background.
     pub fn sync_behind(&self) -> Result<()> {
         let due = self.writeback_due.lock().take();
         if let Some(syncer) = due {
             syncer.write_back();
         }
-        self.sync_sealed(SegmentId(u64::MAX))
+        let end = self.unsynced.due_before(self.may_pass());
+        end.map_or(Ok(()), |end| self.sync_sealed(end))
     }
 
     /// Returns true if [`LogShared::sync_behind`] has something to do.
     pub fn wants_sync(&self) -> bool {
-        self.unsynced.len() > 0 || self.writeback_due.lock().is_some()
+        let is_due = || self.unsynced.due_before(self.may_pass()).is_some();
+        (self.unsynced.len() > 0 && is_due()) || self.writeback_due.lock().is_some()
     }
 
     /// Seals the active segment, if any, and begins the next one.
@@ -481,7 +493,10 @@ impl LogShared {
         let writer = SegmentWriter::activate(spare.file.clone(), segment, &head, settings)?;
         log.writer = Some(writer);
         log.active = Some(spare.handle.clone());
-        (log.segment_limit, log.next_spare) = (limit, Some(limit / 2));
+        (log.active_first_seqno, log.has_values) = (head.first_seqno, false);
+        // A passing segment may end with a memtable.
+        let first_end = limit.min(self.least_memtable_bytes() / 2);
+        (log.segment_limit, log.next_spare) = (limit, Some(first_end / 2));
         self.is_spare_wanted.store(false, Ordering::Relaxed);
         log.next_disk_check = 0;
         self.runtime.counters.log_rotations.add(1);

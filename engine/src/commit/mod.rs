@@ -17,6 +17,7 @@ pub mod ingest;
 mod leader;
 pub mod log;
 pub mod pace;
+mod passing;
 mod queue;
 pub mod read_until;
 pub mod recent;

@@ -14,6 +14,8 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::env::sync::Mutex;
 use crate::segment::Syncer;
+use crate::throttle::tree::MOST_UNSYNCED;
+use crate::version::job::JobResult;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,6 +27,8 @@ pub struct UnsyncedSegment {
     pub id: SegmentId,
     /// Its final length in bytes.
     pub length: u64,
+    /// True if it is passing (`passing.rs`).
+    pub is_passing: bool,
     /// The newest number that was visible when it was sealed: all commits up to it are in this
     /// segment or before it.
     pub visible: SeqNo,
@@ -33,6 +37,10 @@ pub struct UnsyncedSegment {
     /// Syncs it.
     pub syncer: Syncer,
 }
+
+/// So many passing segments may be left unsynced: half of those at which writers wait for syncs, so
+/// that the others are synced before it comes to that.
+const MOST_PASSING: usize = MOST_UNSYNCED / 2;
 
 /// The sealed segments that are not synced yet.
 pub struct UnsyncedSegments {
@@ -67,6 +75,44 @@ impl UnsyncedSegments {
     /// Returns the number of segments.
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
+    }
+
+    /// Returns true if all of these segments are passing.
+    pub fn are_passing(&self) -> bool {
+        self.list.lock().iter().all(|segment| segment.is_passing)
+    }
+
+    /// Returns the bytes of these segments.
+    pub fn bytes(&self) -> u64 {
+        self.list.lock().iter().map(|segment| segment.length).sum()
+    }
+
+    /// Returns the end of those that are to be synced now; `None` if there are none. Passing ones
+    /// may wait for a flush, if they `may_pass` and nothing behind them is to be synced.
+    pub fn due_before(&self, may_pass: bool) -> Option<SegmentId> {
+        let list = self.list.lock();
+        let excess = list.len().saturating_sub(MOST_PASSING);
+        let kept = list.iter().rposition(|segment| !segment.is_passing);
+        let due = kept.map_or(excess, |last| excess.max(last + 1));
+        let due = if may_pass { due } else { list.len() };
+        due.checked_sub(1).map(|last| SegmentId(list[last].id.0 + 1))
+    }
+
+    /// Removes the segments before `end`, which are durable elsewhere once `replace` is done. It is
+    /// given these, and nobody syncs anything meanwhile. If it fails, they stay.
+    pub fn remove_before<T>(
+        &self,
+        end: SegmentId,
+        replace: impl FnOnce(&[UnsyncedSegment]) -> JobResult<T>,
+    ) -> JobResult<T> {
+        let _turn = self.turn.lock();
+        let before: Vec<UnsyncedSegment> =
+            self.list.lock().iter().take_while(|it| it.id < end).cloned().collect();
+        let replaced = replace(&before)?;
+        let mut list = self.list.lock();
+        list.drain(..before.len());
+        self.count.store(list.len(), Ordering::Release);
+        Ok(replaced)
     }
 
     /// Has `sync` make durable the segments before `end`, oldest first, unless somebody does so

@@ -18,8 +18,8 @@
 
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::Trailer;
-use crate::base::pointer::KeyspaceId;
+use crate::base::key::{SeqNo, Trailer};
+use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::base::range_tombstone::RangeTombstone;
 use crate::commit::group::Committer;
 use crate::compaction::job;
@@ -126,7 +126,13 @@ pub fn run(
     // I2: the table's entries must not survive a crash that loses earlier commits, or other parts
     // of their batches. The update table, which the output tells of these entries, relies on it
     // too: compactions drop older ones from now on.
-    let log_end = committer.sync()?;
+    //
+    // None of that needs a sync of segments that this flush replaces as a whole.
+    let passing_end = committer.end_of_passing(&waiting)?;
+    let log_end = match passing_end {
+        Some(end) => end,
+        None => committer.sync()?,
+    };
     let split_bytes = committer.log().segment_bytes();
     let merges = keyspace.merging().is_some();
     let written = match write(runtime, keyspace, &waiting, (seen.clone(), merges), split_bytes) {
@@ -137,7 +143,19 @@ pub fn run(
         }
         written => written?,
     };
-    install(runtime, keyspace, waiting, log_end, written)
+    if passing_end.is_none() {
+        runtime.set.note_seqno(newest_seqno(&waiting));
+        return install(runtime, keyspace, waiting, (log_end, &[]), written);
+    }
+    let newest = newest_seqno(&waiting);
+    committer.log().replace_passing(log_end.segment, newest, |segments| {
+        install(runtime, keyspace, waiting, (log_end, segments), written)
+    })
+}
+
+/// Returns the newest sequence number in memtables, of which the newest comes first.
+fn newest_seqno(waiting: &[Arc<LoggedMemtable>]) -> SeqNo {
+    waiting.first().map_or(0, |newest| newest.last_seqno())
 }
 
 /// Writes the table and the segments, and makes them and their names durable. Operands are merged
@@ -218,12 +236,13 @@ pub(super) fn range_changes(
     })
 }
 
-/// Replaces the memtables by what was written, with one edit.
+/// Replaces the memtables by what was written, and with them the segments of the log that only they
+/// need, with one edit.
 fn install(
     runtime: &Runtime,
     keyspace: &Arc<KeyspaceState>,
     waiting: Vec<Arc<LoggedMemtable>>,
-    log_end: LogPosition,
+    (log_end, passing): (LogPosition, &[SegmentId]),
     written: FlushOutput<'_>,
 ) -> JobResult<FlushReport> {
     let FlushOutput { output, tables, values, merged_values, segments, redirect, dropped, expiry } =
@@ -234,7 +253,7 @@ fn install(
         dropped,
     };
     debug_assert!(waiting.is_sorted_by(|newer, older| newer.last_seqno() > older.last_seqno()));
-    let seqno = waiting.first().map_or(0, |newest| newest.last_seqno());
+    let seqno = newest_seqno(&waiting);
     let mut is_dropped = false;
     let plan = |version: &crate::version::Version| {
         is_dropped = version.keyspace(keyspace.id).is_none();
@@ -254,9 +273,10 @@ fn install(
         if head > version.head {
             changes.push(Change::Head(head));
         }
+        debug_assert!(passing.iter().all(|id| *id < head.segment), "they are replayed no more");
+        changes.extend(passing.iter().map(|&id| Change::RemoveSegment { id }));
         Ok(Edit::new(changes))
     };
-    runtime.set.note_seqno(seqno);
     let flushed = Some((keyspace.id, waiting.clone()));
     runtime.set.apply(plan, &segments.handles, flushed)?;
     drop(redirect);

@@ -117,6 +117,8 @@ pub struct Counters {
     pub user_bytes_written: Counter,
     /// The bytes appended to the log, including the headers of frames and records.
     pub log_bytes_written: Counter,
+    /// Those of these bytes that a flush had replaced before they were synced.
+    pub log_bytes_spared: Counter,
     /// The number of syncs of log segments.
     pub log_syncs: Counter,
     /// The number of log segments begun.

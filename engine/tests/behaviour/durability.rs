@@ -100,6 +100,46 @@ fn only_sync_syncs() {
     }
 }
 
+/// Returns a count of the statistics.
+fn count(db: &Db, name: &str) -> u64 {
+    db.stats().numbers().find(|(known, _)| *known == name).unwrap().1
+}
+
+/// Guards against a device that is given the whole log of a load, though tables replace it before
+/// anything has asked for it.
+#[test]
+fn log_that_tables_replace_is_not_synced_unless_it_has_values_or_was_synced() {
+    for (value_bytes, synced, is_spared) in
+        [(100, false, true), (2000, false, false), (100, true, false)]
+    {
+        let dir = common::dir();
+        let mut options = cleavedb::Options::default();
+        options.keyspace.memtable_bytes = 64 << 10;
+        options.keyspace.separation_threshold = 1000;
+        let db = Db::builder(dir.path()).options(options).open().unwrap();
+        let keyspace = db.default_keyspace();
+        let value = vec![b'v'; value_bytes];
+        for number in 0..4000 {
+            let is_synced = synced && number % 50 == 0;
+            let level = if is_synced { Durability::Sync } else { Durability::Os };
+            keyspace.put_with(common::key(number), &value, &with(level)).unwrap();
+        }
+        db.flush().unwrap();
+        let (spared, written) = (count(&db, "log_bytes_spared"), count(&db, "log_bytes_written"));
+        match is_spared {
+            true => assert!(spared > written / 2, "{spared} of {written}"),
+            false => assert_eq!(spared, 0, "{value_bytes}, {synced}"),
+        }
+        assert!(survives_a_kill(&db, &common::key(3999)));
+        drop((keyspace, db));
+        let db = common::open(dir.path());
+        for number in 0..4000 {
+            let found = db.default_keyspace().get(common::key(number)).unwrap();
+            assert_eq!(found.as_deref(), Some(&value[..]), "{number}");
+        }
+    }
+}
+
 #[test]
 fn sync_every_syncs_later_and_unasked() {
     let dir = common::dir();

@@ -207,6 +207,7 @@ fn counted(counters: &Counters) -> Stats {
         put_bytes_stored: counters.put_bytes_stored.get(),
         user_bytes_written: counters.user_bytes_written.get(),
         log_bytes_written: counters.log_bytes_written.get(),
+        log_bytes_spared: counters.log_bytes_spared.get(),
         log_syncs: counters.log_syncs.get(),
         log_rotations: counters.log_rotations.get(),
         flushes: counters.flushes.get(),

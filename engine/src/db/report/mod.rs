@@ -162,6 +162,9 @@ stats! {
         user_bytes_written,
         /// Bytes written to the log, segment heads excluded.
         log_bytes_written,
+        /// Those of these bytes that a flush had replaced before anything synced them, and that the
+        /// device was spared, unless the system had written them by itself.
+        log_bytes_spared,
         /// Syncs of log segments.
         log_syncs,
         /// Log segments begun.
@@ -320,9 +323,10 @@ stats! {
 
 impl Stats {
     /// Returns the bytes written for all purposes per byte that users wrote since the opening, or 0
-    /// before they wrote any. What an ingest writes counts as written by users, too.
+    /// before they wrote any. What an ingest writes counts as written by users, too, and what the
+    /// device was spared of the log does not count.
     pub fn write_amplification(&self) -> f64 {
-        let written = self.log_bytes_written
+        let written = self.log_bytes_written.saturating_sub(self.log_bytes_spared)
             + self.ingest_bytes_written
             + self.flush_bytes_written
             + self.compaction_bytes_written

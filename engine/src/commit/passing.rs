@@ -1,0 +1,130 @@
+//! Spares the device the log that tables replace before anything has asked for it.
+//!
+//! A segment of the log is *passing* if it has no separated value and none of it was synced. It is
+//! needed only until its commits are in tables. So it is left unsynced for a while, together with
+//! a few others. A flush that finds that it replaces all that is in the passing segments does not
+//! sync them: its edit removes them as it adds the table, and their bytes need never reach the
+//! device. A memtable that fills up ends its segment, so that this is so.
+//!
+//! I1, I2: after a power cut before that edit, the log ends in the first segment that is not whole,
+//! as ever. After one behind it, the tables have every commit before the segment in which the log
+//! goes on. No version has a table beside a segment that may be torn, other than those behind its
+//! head.
+//!
+//! No segment is passing while a consumer of the change feed keeps the log, which is then more than
+//! a way to tables; nor with an update table, since a compaction may drop what is hidden by an
+//! entry that a flush is only writing (I6).
+
+use crate::base::error::Result;
+use crate::base::key::SeqNo;
+use crate::base::pointer::SegmentId;
+use crate::commit::group::Committer;
+use crate::commit::log::{Log, LogShared};
+use crate::segment::{HEAD_BYTES, SegmentWriter};
+use crate::version::LogPosition;
+use crate::version::job::JobResult;
+use crate::version::view::LoggedMemtable;
+use std::sync::Arc;
+
+/// A passing segment is not ended for a flush that would spare fewer bytes than this, or than the
+/// part of a memtable that `ENDED_MEMTABLE_PART` gives: to begin the next one would cost more.
+const ENDED_BYTES: u64 = 1 << 20;
+/// One part in this many of a memtable, the other of the two; see `ENDED_BYTES`.
+const ENDED_MEMTABLE_PART: u64 = 4;
+
+impl LogShared {
+    /// Returns true if segments may be passing at all.
+    pub(super) fn may_pass(&self) -> bool {
+        self.runtime.hot.is_off() && self.runtime.set.log_pins().floor().is_none()
+    }
+
+    /// Returns true if the active segment is passing so far.
+    pub(super) fn is_active_passing(&self, log: &Log) -> bool {
+        let is_unsynced = |writer: &SegmentWriter| writer.durable() == 0 && !writer.is_failed();
+        log.writer.as_ref().is_some_and(is_unsynced) && !log.has_values && self.may_pass()
+    }
+
+    /// Returns true if it is worthwhile to end the active segment for a flush.
+    fn is_worth_ending(&self, log: &Log) -> bool {
+        let bytes = self.unsynced.bytes() + log.writer.as_ref().map_or(0, SegmentWriter::len);
+        let least = ENDED_BYTES.min(self.least_memtable_bytes() / ENDED_MEMTABLE_PART);
+        bytes >= least && self.is_active_passing(log)
+    }
+
+    /// Returns the least bytes at which a memtable of any keyspace is full.
+    pub(super) fn least_memtable_bytes(&self) -> u64 {
+        let keyspaces = self.runtime.set.keyspaces();
+        let bytes = keyspaces.iter().map(|keyspace| keyspace.options().memtable_bytes);
+        bytes.min().unwrap_or(u64::MAX)
+    }
+
+    /// Has the next commit begin a segment, if the active one is passing and no memtable has
+    /// anything but those that wait for their flush.
+    pub(super) fn end_behind_memtables(&self, log: &mut Log) {
+        let keyspaces = self.runtime.set.keyspaces();
+        let is_sealed = keyspaces.iter().all(|keyspace| keyspace.peek().active.first().is_none());
+        if is_sealed && self.is_worth_ending(log) {
+            log.segment_limit = 0;
+        }
+    }
+
+    /// Has `install` make the edit that takes the commits before `end` to tables, the newest of
+    /// which has the number `seqno`. It is given the passing segments before `end`, which the edit
+    /// must remove. I2: nobody syncs them meanwhile, so each is either synced or removed.
+    pub fn replace_passing<T>(
+        &self,
+        end: SegmentId,
+        seqno: SeqNo,
+        install: impl FnOnce(&[SegmentId]) -> JobResult<T>,
+    ) -> JobResult<T> {
+        self.unsynced.remove_before(end, |segments| {
+            // I2: the segments before these are synced, and their lengths must not be known from
+            // the head of one that goes.
+            self.record_sealed()?;
+            let ids: Vec<SegmentId> = segments.iter().map(|segment| segment.id).collect();
+            let installed = install(&ids)?;
+            // I2: only now it is durable, so that no other edit has the number before.
+            self.runtime.set.note_seqno(seqno);
+            self.note_durable(seqno);
+            let bytes = segments.iter().map(|segment| segment.length - HEAD_BYTES as u64).sum();
+            self.runtime.counters.log_bytes_spared.add(bytes);
+            self.runtime.counters.segments_dropped.add(segments.len() as u64);
+            Ok(installed)
+        })
+    }
+}
+
+impl Committer {
+    /// Returns the end of the log before which a flush of these memtables, newest first, replaces
+    /// all that is not synced; `None` if the log has to be synced for it.
+    pub fn end_of_passing(&self, flushed: &[Arc<LoggedMemtable>]) -> Result<Option<LogPosition>> {
+        let shared = self.log();
+        let mut log = self.log.lock();
+        self.parts.runtime.health.check()?;
+        let Some(newest) = flushed.first().map(|newest| newest.last_seqno()) else {
+            return Ok(None);
+        };
+        if log.closed || !shared.may_pass() || !shared.unsynced.are_passing() {
+            return Ok(None);
+        }
+        let keyspaces = self.parts.runtime.set.keyspaces();
+        let views: Vec<_> = keyspaces.iter().map(|keyspace| keyspace.view()).collect();
+        let memtables = views.iter().flat_map(|view| view.memtables());
+        let others = memtables.filter(|it| !flushed.iter().any(|old| Arc::ptr_eq(old, it)));
+        let first = others.filter_map(|memtable| memtable.first()).min();
+        // The segment is to end with these memtables, and no commit has come to begin the next one.
+        let is_ended = log.segment_limit == 0 && shared.is_active_passing(&log);
+        if first.is_none() && log.next_seqno == newest + 1 && is_ended {
+            shared.seal_active(&mut log)?;
+        }
+        let end = match log.active.as_ref() {
+            Some(active) if log.active_first_seqno > newest => {
+                LogPosition { segment: active.id(), offset: HEAD_BYTES as u64 }
+            }
+            Some(_) => return Ok(None),
+            None => shared.end(&log),
+        };
+        // I1, I2: what other memtables have must not be older than what becomes durable.
+        Ok(Some(end).filter(|end| first.is_none_or(|first| first >= *end)))
+    }
+}
