@@ -1,8 +1,9 @@
-"""Charts as SVG files: panels of grouped bars that begin at zero.
+"""Charts as SVG files: panels of grouped bars that begin at zero, and of curves.
 
-Colours follow the reader's dark or light mode, and each bar has its value as a tooltip.
+Colours follow the reader's dark or light mode, and each bar or point has its value as a tooltip.
 """
 
+import math
 from dataclasses import dataclass
 from html import escape
 
@@ -13,8 +14,14 @@ TITLE = 52
 PANEL = 176
 PLOT = 116
 HEAD = 34
+# Of curves: what is higher than bars, and what is left at both ends of an axis.
+CURVES = 292
+CURVES_PLOT = 216
+INSET = 14
 COLUMNS = 2
 TICKS = 4
+# Of an axis by powers: with more, only the powers themselves are told.
+MOST_TICKS = 9
 MOST_SERIES = 6
 # Parts of a power of ten whose quarters are round, too.
 ROUND = (0.12, 0.16, 0.2, 0.24, 0.32, 0.4, 0.6, 0.8, 1)
@@ -33,6 +40,35 @@ class Panel:
     labels: list
     series: dict
 
+    HEIGHT = PANEL
+
+    def draw(self, names, x, y, width):
+        """Its parts at a place."""
+        return plot(self, names, x, y, width)
+
+
+@dataclass
+class Curves:
+    """One plot: for each series points (x, y, label) joined by lines. The axis of x is logarithmic,
+    with the ticks {x: label} if there are any; that of y is, too, or begins at zero. A point whose
+    x or y is None, or not above zero, is left out, and so are the lines to it.
+    """
+
+    title: str
+    x_unit: str
+    y_unit: str
+    series: dict
+    ticks: dict | None = None
+    log: bool = True
+    # Whether the first and the last point of a series have their labels beside them.
+    named: bool = False
+
+    HEIGHT = CURVES
+
+    def draw(self, names, x, y, width):
+        """Its parts at a place."""
+        return curves(self, names, x, y, width)
+
 
 @dataclass
 class Picture:
@@ -44,7 +80,8 @@ class Picture:
     def svg(self):
         """The file's text."""
         rows = -(-len(self.panels) // COLUMNS)
-        height = TITLE + rows * PANEL + MARGIN
+        high = max((panel.HEIGHT for panel in self.panels), default=0)
+        height = TITLE + rows * high + MARGIN
         title = escape(self.title)
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
@@ -58,8 +95,8 @@ class Picture:
         width = (WIDTH - MARGIN) // COLUMNS
         for at, panel in enumerate(self.panels):
             x = MARGIN + at % COLUMNS * width
-            y = TITLE + at // COLUMNS * PANEL
-            parts += plot(panel, self.names(), x, y, width - MARGIN)
+            y = TITLE + at // COLUMNS * high
+            parts += panel.draw(self.names(), x, y, width - MARGIN)
         return "\n".join(parts) + "\n</svg>\n"
 
     def names(self):
@@ -73,11 +110,13 @@ class Picture:
 def style():
     """The colours."""
     def colours(of):
-        return "".join(f".s{at}{{fill:{colour}}}" for at, colour in enumerate(of))
+        fills = "".join(f".s{at}{{fill:{colour}}}" for at, colour in enumerate(of))
+        return fills + "".join(f".l{at}{{stroke:{colour}}}" for at, colour in enumerate(of))
 
     return (
         "<style>\ntext{fill:#222;font-family:sans-serif;font-size:11px}\n"
         ".page{fill:#fff}.title{font-size:15px}.head{font-size:12px}.dim{fill:#666}\n"
+        "path{fill:none;stroke-width:1.6}.small{font-size:9px}\n"
         f".axis{{stroke:#d5d9dd}}{colours(LIGHT)}\n"
         "@media (prefers-color-scheme:dark){\n"
         ".page{fill:#14171a}text{fill:#e4e6e8}.dim{fill:#9aa0a6}\n"
@@ -128,6 +167,110 @@ def plot(panel, names, x, y, width):
                     f"<title>{escape(about)}</title></rect>"
                 )
     return parts
+
+
+def curves(panel, names, x, y, width):
+    """One panel of curves at a place."""
+    points = [point for of in panel.series.values() for point in of if drawn(point)]
+    left, base = x + LEFT, y + HEAD + CURVES_PLOT
+    across = Axis.of(panel.ticks or {at: short(at) for at in log_ticks(*span(points, 0))},
+                     left + INSET, x + width - INSET)
+    if panel.log:
+        upward = Axis.of({at: short(at) for at in log_ticks(*span(points, 1))}, base, y + HEAD)
+    else:
+        upward = Axis.linear(max((point[1] for point in points), default=0), base, y + HEAD)
+    parts = [text(x, y + 18, f"{panel.title}, {panel.y_unit}", "head")]
+    for value, label in upward.ticks.items():
+        at = upward.place(value)
+        parts.append(f'<line class="axis" x1="{left}" y1="{at:g}" x2="{x + width}" y2="{at:g}"/>')
+        parts.append(text(left - 6, at + 4, label, "dim", "end"))
+    for value, label in across.ticks.items():
+        parts.append(text(across.place(value), base + 15, label, "", "middle"))
+    parts.append(text((left + x + width) / 2, base + 30, panel.x_unit, "dim", "middle"))
+    for name, of in panel.series.items():
+        parts += curve(panel, name, names.index(name), of, across, upward)
+    return parts
+
+
+def curve(panel, name, colour, points, across, upward):
+    """The line of one series, with a circle for each point."""
+    parts, path, joined = [], "", False
+    for point in points:
+        if drawn(point):
+            at = f"{across.place(point[0]):.1f} {upward.place(point[1]):.1f}"
+            path += f"{'L' if joined else 'M'}{at}"
+        joined = drawn(point)
+    parts.append(f'<path class="l{colour}" d="{path}"/>')
+    known = [point for point in points if drawn(point)]
+    for value, high, label in known:
+        x, y = across.place(value), upward.place(high)
+        about = f"{name}, {label}: {amount(high)} {panel.y_unit}".rstrip()
+        if not panel.ticks:
+            about += f" at {amount(value)} {panel.x_unit}"
+        parts.append(f'<circle class="s{colour}" cx="{x:.1f}" cy="{y:.1f}" r="3.2">'
+                     f"<title>{escape(about)}</title></circle>")
+        if panel.named and label in (known[0][2], known[-1][2]):
+            parts.append(text(x + 5, y - 5, label, "small"))
+    return parts
+
+
+@dataclass
+class Axis:
+    """From values to places: logarithmic, or linear from zero."""
+
+    ticks: dict
+    low: float
+    high: float
+    begin: float
+    end: float
+    log: bool = True
+
+    @classmethod
+    def of(cls, ticks, begin, end):
+        """A logarithmic axis from the least tick to the greatest."""
+        return cls(ticks, min(ticks), max(ticks), begin, end)
+
+    @classmethod
+    def linear(cls, greatest, begin, end):
+        """An axis from zero to a round number."""
+        top = ceiling(greatest)
+        ticks = {top * tick / TICKS: short(top * tick / TICKS) for tick in range(TICKS + 1)}
+        return cls(ticks, 0, top, begin, end, log=False)
+
+    def place(self, value):
+        """Where a value is."""
+        scale = math.log if self.log else float
+        if self.high == self.low:
+            share = 0.5
+        else:
+            share = (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
+        return self.begin + share * (self.end - self.begin)
+
+
+def drawn(point):
+    """True if a point has a place."""
+    return all(value is not None and value > 0 for value in point[:2])
+
+
+def span(points, at):
+    """The least and the greatest of a coordinate; (1, 1) without points."""
+    values = [point[at] for point in points] or [1]
+    return min(values), max(values)
+
+
+def log_ticks(low, high):
+    """Round numbers that enclose both: 1, 2, 5 of each power of ten, or powers alone where those
+    would be many.
+    """
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
+    for parts in ((1, 2, 5), (1,)):
+        every = [part * 10.0 ** power for power in powers for part in parts]
+        first = max(at for at in every if at <= low)
+        last = min(at for at in every if at >= high)
+        within = [at for at in every if first <= at <= last]
+        if len(within) <= MOST_TICKS:
+            break
+    return within
 
 
 def ceiling(value):

@@ -23,6 +23,15 @@ def bars(svg):
     return found
 
 
+def points(svg):
+    """Tooltip and place of each point of curves."""
+    found = {}
+    for circle in ET.fromstring(svg).iter(f"{NAMESPACE}circle"):
+        title = circle.find(f"{NAMESPACE}title").text
+        found[title] = float(circle.get("cx")), float(circle.get("cy"))
+    return found
+
+
 class Charts(unittest.TestCase):
     """What is drawn."""
 
@@ -48,6 +57,42 @@ class Charts(unittest.TestCase):
         many = {str(number): [1] for number in range(7)}
         with self.assertRaises(ValueError):
             chart.Picture("x", [chart.Panel("y", "s", ["1"], many)]).svg()
+
+    def test_points_lie_where_their_values_are(self):
+        series = {"a": [(64, 1, "64 B"), (1024, 10, "1 KiB"), (16384, 100, "16 KiB")]}
+        ticks = {64: "64 B", 1024: "1 KiB", 16384: "16 KiB"}
+        svg = chart.Picture("x", [chart.Curves("load", "value", "MB/s", series, ticks)]).svg()
+        found = points(svg)
+        self.assertEqual(list(found)[0], "a, 64 B: 1 MB/s")
+        (x1, y1), (x2, y2), (x3, y3) = found.values()
+        self.assertAlmostEqual(x2 - x1, x3 - x2, delta=0.2)
+        self.assertAlmostEqual(y1 - y2, y2 - y3, delta=0.2)
+        self.assertAlmostEqual(y1 - y3, chart.CURVES_PLOT, delta=0.2)
+        for label in [*ticks.values(), "value", "load, MB/s", "100"]:
+            self.assertIn(f">{label}</text>", svg)
+
+    def test_a_linear_axis_of_curves_begins_at_zero(self):
+        series = {"a": [(1, 1, "one"), (2, 2, "two")]}
+        curves = chart.Curves("space", "value", "times", series, {1: "1", 2: "2"}, log=False)
+        (_, one), (_, two) = points(chart.Picture("x", [curves]).svg()).values()
+        # The axis ends at 2.
+        self.assertAlmostEqual(one - two, chart.CURVES_PLOT / 2, delta=0.2)
+
+    def test_a_point_that_is_unknown_parts_the_line(self):
+        series = {"a": [(1, 5, "one"), (2, None, "two"), (3, 0, "three"), (4, 5, "four")]}
+        svg = chart.Picture("x", [chart.Curves("y", "bytes", "scans", series, named=True)]).svg()
+        titles = ["a, one: 5 scans at 1 bytes", "a, four: 5 scans at 4 bytes"]
+        self.assertEqual(list(points(svg)), titles)
+        path = next(ET.fromstring(svg).iter(f"{NAMESPACE}path")).get("d")
+        self.assertEqual((path.count("M"), path.count("L")), (2, 0))
+        self.assertIn(">four</text>", svg)
+        empty = chart.Curves("y", "bytes", "scans", {"a": [(1, None, "one")]})
+        self.assertEqual(points(chart.Picture("x", [empty]).svg()), {})
+
+    def test_logarithmic_axes_enclose_their_values(self):
+        self.assertEqual(chart.log_ticks(1.5, 8), [1, 2, 5, 10])
+        self.assertEqual(chart.log_ticks(3, 2e5), [1, 10, 100, 1e3, 1e4, 1e5, 1e6])
+        self.assertEqual(chart.log_ticks(1, 1), [1])
 
     def test_axes_end_at_round_numbers(self):
         tops = [(0, 1), (0.03, 0.032), (1, 1), (7, 8), (8.1, 10), (101, 120), (950, 1e3)]
