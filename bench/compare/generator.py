@@ -129,8 +129,8 @@ class Stream:
                 return GET, self.random.below(self.keys), 0
             case "missing":
                 return GET_MISSING, self.random.below(self.keys), 0
-            case "scan100":
-                return SCAN, self.random.below(self.keys), 100
+            case scan if scan.startswith("scan"):
+                return SCAN, self.random.below(self.keys), int(scan.removeprefix("scan"))
         return self.ycsb(self.workload[-1])
 
     def ycsb(self, letter):
@@ -168,7 +168,7 @@ def checksum(workload, shape, thread, ops, value_size):
     stream = Stream(workload, *shape, thread)
     for _ in range(ops):
         kind, number, pairs, version = stream.next()
-        data = bytes([kind, pairs]) + b"%016d" % (number * 2 + (kind == GET_MISSING))
+        data = bytes([kind, pairs & 255]) + b"%016d" % (number * 2 + (kind == GET_MISSING))
         if kind in (PUT, READ_MODIFY_WRITE):
             data += value(number, version, value_size)
         for byte in data:

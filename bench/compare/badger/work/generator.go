@@ -154,12 +154,24 @@ func newStream(workload string, s shape, thread uint64) *stream {
 
 func known(workload string) bool {
 	switch workload {
-	case "load", "load-ordered", "overwrite-uniform", "overwrite-zipf", "get", "missing",
-		"scan100", "synced":
+	case "load", "load-ordered", "overwrite-uniform", "overwrite-zipf", "get", "missing", "synced":
+		return true
+	}
+	if pairsOfScan(workload) > 0 {
 		return true
 	}
 	letter, mixed := strings.CutPrefix(workload, "ycsb-")
 	return mixed && len(letter) == 1 && strings.Contains("abcdef", letter)
+}
+
+// pairsOfScan is what a workload such as `scan100` reads at a time; 0 if it is no such workload.
+func pairsOfScan(workload string) uint64 {
+	digits, scans := strings.CutPrefix(workload, "scan")
+	pairs, err := strconv.ParseUint(digits, 10, 64)
+	if !scans || err != nil {
+		return 0
+	}
+	return pairs
 }
 
 func (s *stream) next() operation {
@@ -179,9 +191,11 @@ func (s *stream) next() operation {
 		made.kind, made.number = get, s.random.below(s.keys)
 	case "missing":
 		made.kind, made.number = getMissing, s.random.below(s.keys)
-	case "scan100":
-		made.kind, made.number, made.pairs = scan, s.random.below(s.keys), 100
 	default:
+		if pairs := pairsOfScan(s.workload); pairs > 0 {
+			made.kind, made.number, made.pairs = scan, s.random.below(s.keys), pairs
+			break
+		}
 		made.kind, made.number, made.pairs = s.ycsb(s.workload[len(s.workload)-1])
 	}
 	return made

@@ -27,6 +27,17 @@ func TestTheWorkIsWhatTheSpecificationSays(t *testing.T) {
 	}
 }
 
+func TestAScanIsKnownByItsNumberOfPairs(t *testing.T) {
+	if pairs := pairsOfScan("scan10000"); pairs != 10_000 {
+		t.Errorf("scan10000 reads %d pairs", pairs)
+	}
+	for _, wrong := range []string{"scan", "scan0", "scan-1", "scanning", "fullscan", "100"} {
+		if known(wrong) {
+			t.Errorf("%s is known", wrong)
+		}
+	}
+}
+
 func TestClassesAreNarrowAndInOrder(t *testing.T) {
 	for _, nanoseconds := range []uint64{0, 1, 63, 64, 65, 127, 128, 1000, 123_456_789} {
 		top := bound(class(nanoseconds))

@@ -104,15 +104,23 @@ func main() {
 	}
 	// What a program in Go is told in a container: to collect before the memory is full.
 	debug.SetMemoryLimit(int64(given.number("memory-mb") * mib * 3 / 4))
+	begun := time.Now()
 	db := open(given, workload == "synced")
+	opening := time.Since(begun)
 	if workload == "verify" {
 		verify(db, s, size, given.text("history"))
 	} else {
 		t := &task{
 			db: db, shape: s, workload: workload, size: size, ops: given.number("ops"),
-			most: given.seconds("seconds"), rest: given.seconds("rest"),
+			most: given.seconds("seconds"), rest: given.seconds("rest"), opening: opening,
 		}
 		t.run()
+	}
+	if given.number("hold") == 1 {
+		// The figures are told; now somebody kills the process, as a crash would end it.
+		for {
+			time.Sleep(time.Hour)
+		}
 	}
 	fail(db.Close())
 }

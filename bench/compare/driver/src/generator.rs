@@ -190,6 +190,11 @@ pub struct Shape {
     pub threads: u64,
 }
 
+/// The pairs that a workload such as `scan100` reads at a time; None if it is no such workload.
+fn pairs_of_scan(workload: &str) -> Option<u64> {
+    workload.strip_prefix("scan")?.parse().ok().filter(|pairs| *pairs > 0)
+}
+
 /// The operations of one thread of a workload.
 pub struct Stream {
     workload: String,
@@ -217,18 +222,19 @@ impl Stream {
 
     /// Returns true if there is such a workload.
     pub fn knows(workload: &str) -> bool {
-        const PLAIN: [&str; 8] = [
+        const PLAIN: [&str; 7] = [
             "load",
             "load-ordered",
             "overwrite-uniform",
             "overwrite-zipf",
             "get",
             "missing",
-            "scan100",
             "synced",
         ];
         let mix = workload.strip_prefix("ycsb-");
-        PLAIN.contains(&workload) || mix.is_some_and(|mix| mix.len() == 1 && "abcdef".contains(mix))
+        PLAIN.contains(&workload)
+            || pairs_of_scan(workload).is_some()
+            || mix.is_some_and(|mix| mix.len() == 1 && "abcdef".contains(mix))
     }
 
     /// Makes the next operation.
@@ -245,8 +251,10 @@ impl Stream {
             "overwrite-zipf" => (Kind::Put, self.hot(), 0),
             "get" => (Kind::Get, self.random.below(keys), 0),
             "missing" => (Kind::GetMissing, self.random.below(keys), 0),
-            "scan100" => (Kind::Scan, self.random.below(keys), 100),
-            mix => self.ycsb(mix.as_bytes()[5]),
+            other => match pairs_of_scan(other) {
+                Some(pairs) => (Kind::Scan, self.random.below(keys), pairs),
+                None => self.ycsb(other.as_bytes()[5]),
+            },
         };
         self.done += 1;
         Op { kind, number, pairs, version: (self.shape.stage << 40) + index }
@@ -345,7 +353,15 @@ mod tests {
                 checked += 1;
             }
         }
-        assert_eq!(checked, 14);
+        assert_eq!(checked, 15);
+    }
+
+    #[test]
+    fn a_scan_is_known_by_its_number_of_pairs() {
+        assert_eq!(pairs_of_scan("scan10000"), Some(10_000));
+        for wrong in ["scan", "scan0", "scan-1", "scanning", "fullscan"] {
+            assert!(!Stream::knows(wrong), "{wrong}");
+        }
     }
 
     #[test]

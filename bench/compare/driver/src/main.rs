@@ -13,7 +13,7 @@ mod verify;
 mod work;
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arguments::Arguments;
 use engines::Settings;
@@ -59,7 +59,9 @@ fn run(given: &Arguments) -> Result<String, String> {
         filter_bits: given.number("filter-bits")?,
         background_threads: given.number("background")?,
     };
+    let begun = Instant::now();
     let engine = engines::open(given.text("engine")?, &settings)?;
+    let opening = begun.elapsed();
     let line = if workload == "verify" {
         verify::run(&*engine, shape, value_bytes, given.text("history")?)?
     } else {
@@ -67,12 +69,25 @@ fn run(given: &Arguments) -> Result<String, String> {
             workload,
             shape,
             value_bytes,
+            opening,
             ops: given.number("ops")?,
             most: Duration::from_secs_f64(given.number("seconds")?),
             rest: Duration::from_secs_f64(given.number("rest")?),
         };
         work::run(&*engine, &task)?
     };
+    if given.number::<u8>("hold")? == 1 {
+        hold(&line);
+    }
     engine.close()?;
     Ok(line)
+}
+
+/// Tells what was done and keeps the store open until somebody kills the process, as a crash would
+/// end it.
+fn hold(line: &str) -> ! {
+    println!("{line}");
+    loop {
+        std::thread::park();
+    }
 }

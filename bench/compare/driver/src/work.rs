@@ -15,6 +15,8 @@ pub struct Task<'a> {
     pub workload: &'a str,
     pub shape: Shape,
     pub value_bytes: usize,
+    /// How long it took to open the store.
+    pub opening: Duration,
     /// Of all threads.
     pub ops: u64,
     /// After which time it ends earlier.
@@ -52,6 +54,7 @@ pub fn run(engine: &dyn Engine, task: &Task<'_>) -> Result<String, String> {
     let ticks = process::processor_ticks();
     let begun = Instant::now();
     let tally = match task.workload {
+        "open" => Tally::new(),
         "fullscan" | "keysonly" => whole(engine, task, begun)?,
         known if Stream::knows(known) => threads(engine, task, begun)?,
         unknown => return Err(format!("there is no workload {unknown}")),
@@ -63,10 +66,12 @@ pub fn run(engine: &dyn Engine, task: &Task<'_>) -> Result<String, String> {
         false => process::wait_for_rest(task.rest),
     };
     Ok(format!(
-        "{{\"ops\": {}, \"pairs\": {}, \"seconds\": {seconds:.6}, \"user_bytes\": {}, \
+        "{{\"open_seconds\": {:.6}, \"ops\": {}, \"pairs\": {}, \
+         \"seconds\": {seconds:.6}, \"user_bytes\": {}, \
          \"rest_seconds\": {:.3}, \"rested\": {rested}, \"processor_seconds\": {:.2}, \
          \"processor_seconds_at_rest\": {:.2}, \"written_bytes\": {}, \"peak_rss_bytes\": {}, \
          \"reads\": {}, \"writes\": {}}}",
+        task.opening.as_secs_f64(),
         tally.ops,
         tally.pairs,
         tally.user_bytes,
