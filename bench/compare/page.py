@@ -3,6 +3,7 @@
 import math
 from html import escape
 
+import conditions
 import results as figures
 
 STYLE = """
@@ -79,7 +80,7 @@ def html(head, lines):
     facts = [("date", "date"), ("machine", "machine"), ("commit", "commit"), ("command", "command")]
     parts = [f"<h1>{title}</h1>", "<ul>"]
     parts += [f"<li>{name}: {escape(str(head[key]))}</li>" for name, key in facts]
-    parts += ["</ul>", f"<p>{escape(figures.conditions(head).replace('**', ''))}</p>"]
+    parts += ["</ul>", f"<p>{escape(conditions.of_comparison(head).replace('**', ''))}</p>"]
     parts += ["<h2>CleaveDB's best fixed mode : best peer</h2>", ratios(found)]
     for size in found.sizes():
         parts.append(f"<h2>Values of {size} B</h2>")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 MIB = 1 << 20
 KEY_BYTES = 16
-# From how many bytes on an engine that can separates a value; the same for all.
+# Of separation, unless a scale has its own.
 THRESHOLD = 512
 FILTER_BITS = 10
 BACKGROUND_THREADS = 2
@@ -58,6 +58,8 @@ class Scale:
     rest: float
     # The data of synced writes, which fits into memory.
     synced_bytes: int
+    # From how many bytes on an engine that can separates a value; the same for all.
+    threshold: int = THRESHOLD
 
     def keys(self, value_size):
         """How many keys the data has."""
@@ -87,6 +89,8 @@ class Step:
     share: float | None = None
     # It writes, and what it leaves in the background counts.
     rests: bool = False
+    # Its process is killed once it has told its figures, with the store open.
+    holds: bool = False
     label: str = ""
 
     @property
@@ -160,11 +164,12 @@ class Job:
             "threads": self.step.threads,
             "seconds": 3600 if counted else self.scale.seconds * (WHOLE_TIMES if long else 1),
             "rest": self.scale.rest if self.step.rests else 0,
+            "hold": int(self.step.holds),
             "seed": SEED,
             "stage": self.number,
             "cache-mb": self.scale.cache_mb,
             "buffer-mb": self.scale.buffer_mb,
-            "threshold": THRESHOLD,
+            "threshold": self.scale.threshold,
             "filter-bits": FILTER_BITS,
             "background": BACKGROUND_THREADS,
             "memory-mb": self.scale.memory_bytes // MIB,
@@ -174,14 +179,14 @@ class Job:
         return [str(program), *(f"{name}={value}" for name, value in words.items())]
 
 
-def engines_for(value_size, chosen=None):
+def engines_for(value_size, chosen=None, threshold=THRESHOLD):
     """The engines that differ at this size: below the threshold nothing is separated, and the
     separated forms are the inline ones again. Badger has one form.
     """
     return [
         engine
         for engine in ENGINES
-        if (value_size >= THRESHOLD or not engine.separates or engine.name == "badger")
+        if (value_size >= threshold or not engine.separates or engine.name == "badger")
         and (not chosen or engine.name in chosen)
     ]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import conditions  # noqa: E402
 import plan  # noqa: E402
 from harness import record  # noqa: E402: found by the line above
 
@@ -27,8 +28,6 @@ TITLES = {
     "synced-8": "synced writes, 8 threads",
     **{f"ycsb-{letter}": f"YCSB {letter.upper()}, 4 threads" for letter in "abcdef"},
 }
-# Linux's default.
-USUAL_READ_AHEAD_KIB = 128
 WRITES = ["load", "load-ordered", "overwrite-uniform", "overwrite-zipf"]
 
 
@@ -291,45 +290,10 @@ def failures(results):
     return "\n".join(lines) or None
 
 
-def conditions(head):
-    """How it was run, in a paragraph."""
-    scale = head["scale"]
-    names = ", ".join(f"{name} {version}" for name, version in head["versions"].items())
-    data, memory = scale["data_bytes"] // plan.MIB, scale["memory_bytes"] // plan.MIB
-    repeats = scale["repeats"]
-    runs = "One run" if repeats == 1 else f"Medians of {repeats} runs"
-    shared = (
-        "**Others were building and measuring on the same machine meanwhile: the figures show "
-        "that the comparison works, not who is ahead.** " if head["shared"] else ""
-    )
-    ahead = head["read_ahead_kib"]
-    around = "" if ahead is None else f" The device's read-ahead is {ahead} KiB."
-    if ahead and ahead > USUAL_READ_AHEAD_KIB:
-        around += (
-            f" {USUAL_READ_AHEAD_KIB} are usual: **the kernel reads so much around every page that "
-            "an engine with mapped files (LevelDB, Badger) faults on, which throws everything else "
-            "out of the limited memory. Their reads from disk are no measure of them here**; with "
-            f"`--read-ahead {USUAL_READ_AHEAD_KIB}` they would be."
-        )
-    return (
-        f"{shared}{names}. {data} MiB of keys of {plan.KEY_BYTES} B and values that do not "
-        f"compress, in {memory} MiB of memory (a control group's limit, page cache included); "
-        f"block cache {scale['cache_mb']} MiB, write buffers of {scale['buffer_mb']} MiB, "
-        f"{head['filter_bits']} filter bits a key, {head['background_threads']} background "
-        f"threads, values separated from {head['threshold']} B on, no compression. Each write is "
-        "handed to the operating system without a sync, except for synced writes. Overwrites are "
-        f"{scale['factor']:g} × the data; reads and mixes take {scale['seconds']:g} s. The "
-        "page cache of the files is dropped before each step, the engines take turns, and every "
-        f"read is checked. {runs} of each. Device bytes are what the process handed "
-        "to the block layer, by `/proc/PID/io`, until it was at rest and closed; space is "
-        f"allocated blocks, looked at every half second.{around}"
-    )
-
-
 def markdown(head, lines):
     """The sections of a record."""
     results = Results(lines)
-    sections = [conditions(head), "## CleaveDB's best fixed mode : best peer"]
+    sections = [conditions.of_comparison(head), "## CleaveDB's best fixed mode : best peer"]
     sections.append(ratio_table(results))
     for size in results.sizes():
         sections.append(f"## Values of {size} B")

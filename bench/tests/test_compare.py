@@ -13,11 +13,14 @@ BENCH = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BENCH))
 sys.path.insert(0, str(BENCH / "compare"))
 
-import compare  # noqa: E402: found by the lines above
+import command  # noqa: E402: found by the lines above
+import compare  # noqa: E402
+import conditions  # noqa: E402
 import generator  # noqa: E402
 import page  # noqa: E402
 import plan  # noqa: E402
 import results  # noqa: E402
+import runner  # noqa: E402
 
 TOLD = json.loads((BENCH / "compare/generator.json").read_text())
 LATENCIES = {"count": 9, "p50_us": 1, "p99_us": 2, "p999_us": 3, "max_us": 4}
@@ -84,9 +87,10 @@ class Work(unittest.TestCase):
             self.assertEqual(generator.checksum(workload, shape, *rest), wanted, workload)
 
     def test_every_workload_of_the_plan_has_a_checksum(self):
-        whole = {"fullscan", "keysonly", "verify"}
-        planned = {step.workload for step in plan.steps(plan.SCALES["quick"])} - whole
-        self.assertEqual(planned, set(TOLD["checksums"]))
+        whole = {"fullscan", "keysonly", "open", "verify"}
+        steps = plan.steps(plan.SCALES["quick"])
+        planned = {step.workload for step in steps} - whole
+        self.assertEqual(planned | {"scan10000"}, set(TOLD["checksums"]))
 
     def test_a_load_puts_every_key_once(self):
         stream = generator.Stream("load", 100, 1, 0, 1, 0)
@@ -97,8 +101,8 @@ class Work(unittest.TestCase):
             path = Path(folder) / "driver"
             path.write_text("#!/bin/sh\necho 0123456789abcdef\n")
             path.chmod(0o755)
-            with self.assertRaisesRegex(compare.CompareError, "driver makes other work"):
-                compare.check_work({"driver": path}, TOLD)
+            with self.assertRaisesRegex(runner.CompareError, "driver makes other work"):
+                command.check_work({"driver": path}, TOLD)
 
 
 class Plan(unittest.TestCase):
@@ -137,15 +141,17 @@ class Comparison(unittest.TestCase):
         program.write_text(FAKE.replace("LOG", repr(str(log))))
         program.chmod(0o755)
         given = argparse.Namespace(
-            scale="quick", data=1, memory=None, repeats=2, value_size=[1024]
+            data=1, memory=None, repeats=2, value_size=[1024]
         )
         out = io.StringIO()
         programs = {"driver": program, "badger": program}
-        made = compare.Comparison(folder / "stores", compare.scaled(given), programs, out)
+        scale = command.scaled(plan.SCALES["quick"], given)
+        steps = compare.chosen(scale, None)
+        made = runner.Comparison(folder / "stores", scale, steps, programs, out)
         # Control groups need root, and the lines for who watches need somebody.
-        quiet = mock.patch.object(compare, "tell")
-        with quiet, mock.patch.object(compare.measure, "Group", NoGroup):
-            made.run(["rocksdb", "leveldb", "fjall"])
+        quiet = mock.patch.object(runner, "tell")
+        with quiet, mock.patch.object(runner.measure, "Group", NoGroup):
+            made.run(lambda size: plan.engines_for(size, ["rocksdb", "leveldb", "fjall"]))
         cls.lines = [json.loads(text) for text in out.getvalue().splitlines()]
         cls.commands = [json.loads(text) for text in log.read_text().splitlines()]
 
@@ -243,18 +249,18 @@ class Figures(unittest.TestCase):
         self.assertIn("One run of each.", text)
 
     def test_a_large_read_ahead_is_told(self):
-        self.assertIn("8192 KiB. 128 are usual", results.conditions(HEAD))
-        usual = results.conditions(HEAD | {"read_ahead_kib": 128})
+        self.assertIn("8192 KiB. 128 are usual", conditions.of_comparison(HEAD))
+        usual = conditions.of_comparison(HEAD | {"read_ahead_kib": 128})
         self.assertTrue(usual.endswith("The device's read-ahead is 128 KiB."))
 
     def test_the_read_ahead_is_put_back(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "read_ahead_kb"
             file.write_text("4096\n")
-            disk = compare.device.Device(folder)
+            disk = command.device.Device(folder)
             disk.read_ahead = file
-            with mock.patch.object(compare.device, "Device", lambda _: disk):
-                with self.assertRaises(SystemExit), compare.read_ahead(folder, 128):
+            with mock.patch.object(command.device, "Device", lambda _: disk):
+                with self.assertRaises(SystemExit), command.read_ahead(folder, 128):
                     self.assertEqual(disk.read_ahead_kib(), 128)
                     sys.exit(1)
             self.assertEqual(disk.read_ahead_kib(), 4096)
