@@ -17,7 +17,7 @@ HEAD = 34
 # Of curves: what is higher than bars, and what is left at both ends of an axis.
 CURVES = 292
 CURVES_PLOT = 216
-INSET = 14
+INSET = 18
 COLUMNS = 2
 TICKS = 4
 # Of an axis by powers: with more, only the powers themselves are told.

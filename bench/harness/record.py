@@ -141,8 +141,10 @@ def page(title, command, folder, sections, today=None):
     return "\n".join(head) + "\n" + "\n\n".join(texts) + "\n"
 
 
-def save(text, name, folder, today=None, picture=None):
-    """Writes a record that replaces no earlier one, and its picture beside it; returns its path."""
+def save(text, name, folder, today=None, picture=None, lines=None):
+    """Writes a record that replaces no earlier one, and beside it its picture and the lines of JSON
+    that it was made of; returns its path.
+    """
     today = today or datetime.date.today().isoformat()
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -154,6 +156,8 @@ def save(text, name, folder, today=None, picture=None):
                 file.write(text.replace(PICTURE_FILE, path.with_suffix(".svg").name))
             if picture:
                 path.with_suffix(".svg").write_text(picture.svg())
+            if lines:
+                path.with_suffix(".jsonl").write_text(lines)
             return path
         except FileExistsError:
             continue

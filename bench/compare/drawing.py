@@ -1,0 +1,184 @@
+"""From the lines of an experiment to its chart and its record. Nothing here runs."""
+
+import plan
+from cells import Cells
+from conditions import of_experiment
+from harness.chart import Curves, Panel, Picture
+from harness.record import PICTURE_FILE
+from papers import BySize, ByWorkload, Plane
+from results import shown
+
+# With more sizes of values than these, curves are drawn instead of bars.
+MOST_BARS = 4
+
+
+def record_text(experiment, head, lines):
+    """A record as `bench/record` has them, and its picture."""
+    found = Cells(lines)
+    picture = Picture(experiment.title, [
+        panel for figure in experiment.figures for panel in panels(experiment, figure, found)
+    ])
+    facts = [f"- {name}: {head[name]}" for name in ("date", "machine", "commit")]
+    top = [f"# {experiment.title}", "", *facts, f"- command: `{head['command']}`", ""]
+    sections = [
+        experiment.about, of_experiment(head), how_to_read(experiment, found),
+        f"![{experiment.title}]({PICTURE_FILE})",
+    ]
+    for figure in experiment.figures:
+        sections += tables(experiment, figure, found)
+    if failed := failures(found):
+        sections += ["Without a figure, with all that would follow in the same store:", failed]
+    return "\n".join(top) + "\n" + "\n\n".join(sections) + "\n", picture
+
+
+def how_to_read(experiment, found):
+    """What stands in the cells of tables."""
+    judge = judge_of(experiment, found)
+    text = "In the tables the best of a row is bold"
+    return text + (f", and multiples of {judge.title} are in brackets." if judge else ".")
+
+
+def judge_of(experiment, found):
+    """The peer that figures are multiples of; None if it did not run."""
+    return next((one for one in found.engines() if one.name == experiment.judge), None)
+
+
+def size_name(size):
+    """`64 B`, `4 KiB`."""
+    return f"{size} B" if size < 1 << 10 or size % (1 << 10) else f"{size >> 10} KiB"
+
+
+def titled(figure):
+    """What a table is headed by."""
+    follows = f" ({figure.follows})" if figure.follows else ""
+    first = figure.title[0].upper() + figure.title[1:]
+    return first, follows
+
+
+def panels(experiment, figure, found):
+    """The plots of a figure."""
+    if isinstance(figure, Plane):
+        return [plane_panel(figure, found)]
+    if isinstance(figure, ByWorkload):
+        return [workload_panel(experiment, figure, found, size) for size in found.sizes()]
+    sizes = found.sizes()
+    values = {
+        one.title: [found.median(size, one, figure.measure) for size in sizes]
+        for one in found.engines()
+    }
+    labels = [size_name(size) for size in sizes]
+    if len(sizes) <= MOST_BARS:
+        return [Panel(figure.title, figure.unit, labels, values)]
+    series = {name: list(zip(sizes, of, labels)) for name, of in values.items()}
+    ticks = dict(zip(sizes, labels))
+    return [Curves(figure.title, "size of values", figure.unit, series, ticks, figure.log)]
+
+
+def workload_panel(experiment, figure, found, size):
+    """Bars of one size of values."""
+    judge = judge_of(experiment, found) if figure.relative else None
+    rows = [row(found, size, measure) for _, measure in figure.rows]
+    series = {
+        one.title: [of(values, judge)[one.name] for values in rows] for one in found.engines()
+    }
+    unit = f"times {judge.title}" if judge else figure.unit
+    title = f"{figure.title}, values of {size_name(size)}"
+    return Panel(title, unit, [label for label, _ in figure.rows], series)
+
+
+def plane_panel(figure, found):
+    """A point for each size, joined by engine."""
+    series = {
+        one.title: [
+            (found.median(size, one, figure.x), found.median(size, one, figure.y), size_name(size))
+            for size in found.sizes()
+        ]
+        for one in found.engines()
+    }
+    return Curves(figure.title, figure.x_unit, figure.y_unit, series, named=True)
+
+
+def row(found, size, measure):
+    """The values of all engines by name; None where there is none."""
+    return {one.name: found.median(size, one, measure) for one in found.engines()}
+
+
+def of(values, judge):
+    """The values as multiples of the judge's; as they are without one."""
+    if judge is None:
+        return values
+    unit = values[judge.name]
+    return {name: value / unit if value is not None and unit else None
+            for name, value in values.items()}
+
+
+def tables(experiment, figure, found):
+    """The tables of a figure in Markdown, each behind its heading."""
+    first, follows = titled(figure)
+    if isinstance(figure, Plane):
+        return plane_table(experiment, figure, found)
+    if isinstance(figure, BySize):
+        rows = [(size_name(size), row(found, size, figure.measure)) for size in found.sizes()]
+        table = engine_table(experiment, "value", rows, found, figure.least)
+        return [f"{first}, {figure.unit}{follows}:", table]
+    parts = []
+    for size in found.sizes():
+        rows = [(label, row(found, size, measure)) for label, measure in figure.rows]
+        parts.append(f"{first}, values of {size_name(size)}, {figure.unit}{follows}:")
+        parts.append(engine_table(experiment, "workload", rows, found, figure.least))
+    return parts
+
+
+def engine_table(experiment, what, rows, found, least):
+    """One measure of all engines, the best in bold, with multiples of the judge's."""
+    judge = judge_of(experiment, found)
+    lines = header(what, found.engines())
+    for label, values in rows:
+        known = [value for value in values.values() if value is not None]
+        best = (min if least else max)(known, default=None)
+        times = of(values, judge)
+        texts = []
+        for name, value in values.items():
+            text = f"**{shown(value)}**" if value is not None and value == best else shown(value)
+            if judge and name != judge.name and times[name] is not None:
+                text += f" ({multiple(times[name])})"
+            texts.append(text)
+        lines.append(f"| {label} | " + " | ".join(texts) + " |")
+    return "\n".join(lines)
+
+
+def plane_table(experiment, figure, found):
+    """Both measures as multiples of the judge's; nothing without one."""
+    judge = judge_of(experiment, found)
+    if judge is None:
+        return []
+    lines = header("value", found.engines())
+    for size in found.sizes():
+        across, upward = (of(row(found, size, it), judge) for it in (figure.x, figure.y))
+        texts = [f"{multiple(across[name])} · {multiple(upward[name])}" for name in across]
+        lines.append(f"| {size_name(size)} | " + " | ".join(texts) + " |")
+    head = f"{titled(figure)[0]}, as multiples of {judge.title}: {figure.x_unit} · {figure.y_unit}:"
+    return [head, "\n".join(lines)]
+
+
+def header(what, engines):
+    """The first two lines of a table with a column for each engine."""
+    titles = " | ".join(one.title for one in engines)
+    return [f"| {what} | {titles} |", "|---" + "|---:" * len(engines) + "|"]
+
+
+def multiple(times):
+    """`2.35`, `23.5`; a dash if it is unknown."""
+    if times is None:
+        return "–"
+    return f"{times:,.0f}" if times >= 100 else f"{times:.3g}"
+
+
+def failures(found):
+    """What ended without a figure, as a list."""
+    titles = {one.name: one.title for one in plan.ENGINES}
+    return "\n".join(
+        f"- {titles[line['engine']]}, {size_name(line['value_size'])}, {line['step']}: "
+        f"{line['failed']}"
+        for line in found.failures
+    )
