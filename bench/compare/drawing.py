@@ -9,7 +9,7 @@ from papers import BySize, ByWorkload, Plane
 from results import shown
 
 # With more sizes of values than these, curves are drawn instead of bars.
-MOST_BARS = 4
+MOST_BARS = 2
 
 
 def record_text(experiment, head, lines):
@@ -69,7 +69,7 @@ def panels(experiment, figure, found):
     labels = [size_name(size) for size in sizes]
     if len(sizes) <= MOST_BARS:
         return [Panel(figure.title, figure.unit, labels, values)]
-    series = {name: list(zip(sizes, of, labels)) for name, of in values.items()}
+    series = {name: list(zip(sizes, known, labels)) for name, known in values.items()}
     ticks = dict(zip(sizes, labels))
     return [Curves(figure.title, "size of values", figure.unit, series, ticks, figure.log)]
 
@@ -79,7 +79,8 @@ def workload_panel(experiment, figure, found, size):
     judge = judge_of(experiment, found) if figure.relative else None
     rows = [row(found, size, measure) for _, measure in figure.rows]
     series = {
-        one.title: [of(values, judge)[one.name] for values in rows] for one in found.engines()
+        one.title: [multiples_of(judge, values)[one.name] for values in rows]
+        for one in found.engines()
     }
     unit = f"times {judge.title}" if judge else figure.unit
     title = f"{figure.title}, values of {size_name(size)}"
@@ -103,13 +104,15 @@ def row(found, size, measure):
     return {one.name: found.median(size, one, measure) for one in found.engines()}
 
 
-def of(values, judge):
+def multiples_of(judge, values):
     """The values as multiples of the judge's; as they are without one."""
     if judge is None:
         return values
     unit = values[judge.name]
-    return {name: value / unit if value is not None and unit else None
-            for name, value in values.items()}
+    return {
+        name: value / unit if value is not None and unit else None
+        for name, value in values.items()
+    }
 
 
 def tables(experiment, figure, found):
@@ -136,7 +139,7 @@ def engine_table(experiment, what, rows, found, least):
     for label, values in rows:
         known = [value for value in values.values() if value is not None]
         best = (min if least else max)(known, default=None)
-        times = of(values, judge)
+        times = multiples_of(judge, values)
         texts = []
         for name, value in values.items():
             text = f"**{shown(value)}**" if value is not None and value == best else shown(value)
@@ -154,7 +157,8 @@ def plane_table(experiment, figure, found):
         return []
     lines = header("value", found.engines())
     for size in found.sizes():
-        across, upward = (of(row(found, size, it), judge) for it in (figure.x, figure.y))
+        measures = figure.x, figure.y
+        across, upward = (multiples_of(judge, row(found, size, it)) for it in measures)
         texts = [f"{multiple(across[name])} · {multiple(upward[name])}" for name in across]
         lines.append(f"| {size_name(size)} | " + " | ".join(texts) + " |")
     head = f"{titled(figure)[0]}, as multiples of {judge.title}: {figure.x_unit} · {figure.y_unit}:"

@@ -52,9 +52,12 @@ def run(experiment, given, path):
 
 def save(experiment, path, folder):
     """Writes the record of a file of lines, with its chart and the lines; returns its path."""
-    lines = path.read_text()
-    text, picture = drawing.record_text(experiment, *results.read(lines))
-    return record.save(text, experiment.name, folder, picture=picture, lines=lines)
+    text = path.read_text()
+    head, lines = results.read(text)
+    if head["comparison"] != experiment.name:
+        raise ValueError(f"{path} has the lines of {head['comparison']}")
+    page, picture = drawing.record_text(experiment, head, lines)
+    return record.save(page, experiment.name, folder, picture=picture, lines=text)
 
 
 def arguments():

@@ -12,6 +12,8 @@ from plan import MIB, MIX_THREADS, THRESHOLD, Scale, Step
 
 KIB = 1 << 10
 DATA_BYTES, MEMORY_BYTES = 256 * MIB, 96 * MIB
+# The paper's 64 GB for 100 GB.
+WISCKEY_MEMORY_BYTES = 160 * MIB
 CACHE_MB, BUFFER_MB = 16, 8
 SECONDS, REST = 1.5, 20
 # WiscKey and the first Badger separate every value; no value here is that small.
@@ -73,11 +75,12 @@ class Experiment:
     steps: tuple
     figures: tuple
     threshold: int = EVERY_VALUE
+    memory_bytes: int = WISCKEY_MEMORY_BYTES
 
     def scale(self):
         """Its size, unless another is asked for."""
         return Scale(
-            self.name, DATA_BYTES, MEMORY_BYTES, CACHE_MB, BUFFER_MB, list(self.sizes), 1, 1,
+            self.name, DATA_BYTES, self.memory_bytes, CACHE_MB, BUFFER_MB, list(self.sizes), 1, 1,
             SECONDS, REST, 0, self.threshold,
         )
 
@@ -180,7 +183,7 @@ WISCKEY = [
         "After WiscKey, section 4.1.4: loads in random order that end by SIGKILL with the store "
         f"open, once {', '.join(f'{share:.0%}' for share in CRASHES)} of the keys are written; "
         "then the store is opened, its files no longer in the page cache, and every pair "
-        "compared. What the highest of these comes near is the worst case that the paper tells.",
+        "compared. The longest of these openings stands for the worst case of the paper.",
         WISCKEY_ENGINES, "leveldb", (KIB,),
         tuple(step for at, share in enumerate(CRASHES) for step in crash(at, share)),
         (
@@ -243,11 +246,13 @@ BADGER = Experiment(
     (LOAD, Step("get"), Step("keysonly"), Step("fullscan")),
     (
         BySize("load, until at rest", "s", of("load", cells.seconds_at_rest), "plot 1", least=True),
-        BySize("output size", "MB", of("load", cells.stored_megabytes), "plot 2", least=True),
+        BySize("output size", "MB", of("load", cells.stored_megabytes), "plot 2", least=True,
+               log=False),
         BySize("random get, mean", "µs", of("get", cells.mean_read_micros), "plot 3", least=True),
         BySize("iteration of keys", "a second", of("keysonly", results.rate), "plot 4"),
         BySize("iteration of pairs", "a second", of("fullscan", results.rate), "plot 4"),
     ),
+    memory_bytes=MEMORY_BYTES,
 )
 
 WRITES = ["load", "overwrite-uniform"]
@@ -282,7 +287,7 @@ TITAN = Experiment(
             for shown, step, count in [("100", "scan100", 100), ("10 000", "scan10000", 10_000)]
         ),
     ),
-    THRESHOLD,
+    THRESHOLD, MEMORY_BYTES,
 )
 
 EXPERIMENTS = {one.name: one for one in [*WISCKEY, BADGER, TITAN]}

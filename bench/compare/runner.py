@@ -40,6 +40,9 @@ class Comparison:
             for value_size in self.scale.value_sizes:
                 self.lost, self.history = set(), {}
                 engines = engines_of(value_size)
+                if not engines:
+                    said = f"none of the engines asked for differs from others at {value_size} B"
+                    raise CompareError(said)
                 for at, (number, step) in enumerate(self.steps):
                     for engine in plan.in_turn(engines, number + repeat):
                         job = plan.Job(self.scale, engine, step, number, value_size)

@@ -94,14 +94,16 @@ class Experiments(unittest.TestCase):
     def test_each_runs_and_is_recorded_with_chart_and_lines(self):
         for name, experiment in papers.EXPERIMENTS.items():
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
-                size = experiment.sizes[-1]
-                text, svg, lines, commands = ran(Path(folder), name, value_size=[size])
+                size, engines = experiment.sizes[-1], [experiment.engines[0], experiment.judge]
+                text, svg, lines, commands = ran(
+                    Path(folder), name, value_size=[size], engine=engines
+                )
                 ET.fromstring(svg)
                 self.assertIn(experiment.title, svg)
                 self.assertTrue(text.startswith(f"# {experiment.title}\n"))
                 self.assertNotIn("Without a figure", text)
                 self.assertEqual(lines[0]["comparison"], name)
-                wanted = len(experiment.engines) * len(experiment.steps)
+                wanted = len(engines) * len(experiment.steps)
                 self.assertEqual((len(lines) - 1, len(commands)), (wanted, wanted))
                 for figure in experiment.figures:
                     self.assertIn(figure.title, svg)
@@ -164,6 +166,14 @@ class Experiments(unittest.TestCase):
         self.assertIn("| workload | fjall | Badger |", text)
         self.assertNotIn("multiples", text)
         self.assertIn("YCSB, values of 1 KiB, operations a second", svg)
+
+    def test_lines_of_another_experiment_and_no_engine_at_all_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ran(Path(folder), "wisckey-cpu", engine=["leveldb"])
+            with self.assertRaisesRegex(ValueError, "lines of wisckey-cpu"):
+                experiments.save(papers.TITAN, Path(folder) / "lines", Path(folder))
+            with self.assertRaises(SystemExit):
+                ran(Path(folder), "titan", engine=["cleave-write"], value_size=[100])
 
     def test_a_store_stays_until_its_last_step(self):
         steps = [(0, plan.Step("load", fresh=True)), (1, plan.Step("load", store="b", fresh=True)),
