@@ -127,6 +127,6 @@ def middle(lines):
 
 
 def most_read(lines):
-    """The most that an opening read from the device, in MB; None if unknown."""
+    """The most that was read from the device until all was at rest, in MB; None if unknown."""
     read = [line["device_read_bytes"] for line in lines]
     return None if None in read else max(read) / 1e6

@@ -190,8 +190,8 @@ WISCKEY = [
             BySize("longest opening", "s", cells.all_of(OPENS, cells.most), "section 4.1.4",
                    least=True),
             BySize("median of openings", "s", cells.all_of(OPENS, cells.middle), "", least=True),
-            BySize("most read by an opening", "MB", cells.all_of(OPENS, cells.most_read), "",
-                   least=True),
+            BySize("most read until at rest after opening", "MB",
+                   cells.all_of(OPENS, cells.most_read), "", least=True),
         ),
     ),
     Experiment(

@@ -158,6 +158,10 @@ class Experiments(unittest.TestCase):
         self.assertIn("Others were building", text)
         self.assertIn("whatever their size", text)
 
+    def test_sizes_are_given_in_mebibytes_or_gibibytes(self):
+        texts = "256M", "256", "4G"
+        self.assertEqual([command.mebibytes(text) for text in texts], [256, 256, 4096])
+
     def test_engines_can_be_chosen_and_then_nothing_is_a_multiple(self):
         with tempfile.TemporaryDirectory() as folder:
             text, svg, _, _ = ran(
