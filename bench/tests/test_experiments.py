@@ -78,6 +78,8 @@ def ran(folder, name, **more):
     with (
         mock.patch.object(runner, "tell"),
         mock.patch.object(runner.measure, "Group", CountingGroup),
+        # It syncs what nobody measures here.
+        mock.patch.object(runner.device, "drop_cached"),
         mock.patch.object(command, "build", lambda *_: programs),
         mock.patch.object(command, "check_work"),
         mock.patch.object(command.signal, "signal"),
