@@ -159,7 +159,7 @@ WISCKEY = [
         "so that some 63 % of the keys exist and the rest is garbage; then as many again. Space "
         "is divided by the keys and values that exist afterwards, which a look at every pair "
         "counts.",
-        WISCKEY_ENGINES, "leveldb", (64, KIB, 4 * KIB, 16 * KIB, 256 * KIB),
+        WISCKEY_ENGINES, "leveldb", (256, KIB, 4 * KIB, 16 * KIB, 256 * KIB),
         (
             Step("overwrite-uniform", fresh=True, label="fill", **WHOLE),
             Step("verify", label="verify-fill"),
