@@ -1,6 +1,6 @@
 //! The thread that syncs the log behind the writers: the segments that are full, and for
 //! [`Durability::SyncEvery`](crate::Durability::SyncEvery) what was written. It also starts the
-//! writeback of the segment that is being written.
+//! writeback of the segment that is being written, and prepares the next one.
 
 use super::{Background, RECHECK_INTERVAL};
 use std::time::Duration;

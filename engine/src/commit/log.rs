@@ -173,6 +173,8 @@ pub struct LogShared {
     spares: Mutex<VecDeque<Spare>>,
     /// True once the active segment is full enough for a spare to be created.
     is_spare_wanted: AtomicBool,
+    /// True until the thread that syncs the log has tried to create it.
+    is_spare_due: AtomicBool,
     sealed: Mutex<Vec<SealedLength>>,
     pub(super) unsynced: UnsyncedSegments,
     /// The segment with writeback to be started.
@@ -191,6 +193,7 @@ impl LogShared {
             spare_creation: Mutex::new(()),
             spares: Mutex::new(VecDeque::new()),
             is_spare_wanted: AtomicBool::new(false),
+            is_spare_due: AtomicBool::new(false),
             sealed: Mutex::new(Vec::new()),
             unsynced: UnsyncedSegments::new(unsynced),
             writeback_due: Mutex::new(None),
@@ -302,8 +305,9 @@ impl LogShared {
         let is_due = |at| log.writer.as_ref().is_some_and(|writer| writer.len() >= at);
         if log.next_spare.is_some_and(is_due) {
             log.next_spare = None;
-            log.is_work_due = true;
+            (log.is_work_due, log.is_sync_due) = (true, true);
             self.is_spare_wanted.store(true, Ordering::Relaxed);
+            self.is_spare_due.store(true, Ordering::Relaxed);
         }
     }
 
@@ -370,9 +374,14 @@ impl LogShared {
         })
     }
 
-    /// Starts the writeback that is due, and syncs what was sealed but for passing segments that
-    /// may wait. The work of a thread of the background.
+    /// Creates the spare that is due, starts the writeback that is due, and syncs what was sealed
+    /// but for passing segments that may wait. The work of a thread of the background.
     pub fn sync_behind(&self) -> Result<()> {
+        if self.is_spare_due.swap(false, Ordering::Relaxed) {
+            // The thread that flushes would do it, too, but perhaps only after a long flush. So it
+            // is also the one that tries again if this fails, and says why.
+            let _ = self.prepare_spare();
+        }
         let due = self.writeback_due.lock().take();
         if let Some(syncer) = due {
             syncer.write_back();
@@ -384,7 +393,9 @@ impl LogShared {
     /// Returns true if [`LogShared::sync_behind`] has something to do.
     pub fn wants_sync(&self) -> bool {
         let is_due = || self.unsynced.due_before(self.may_pass()).is_some();
-        (self.unsynced.len() > 0 && is_due()) || self.writeback_due.lock().is_some()
+        (self.unsynced.len() > 0 && is_due())
+            || self.is_spare_due.load(Ordering::Relaxed)
+            || self.writeback_due.lock().is_some()
     }
 
     /// Seals the active segment, if any, and begins the next one.

@@ -20,8 +20,10 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::commit::group::Committer;
 use crate::commit::log::{Log, LogShared};
+use crate::commit::unsynced::UnsyncedSegment;
 use crate::segment::{HEAD_BYTES, SegmentWriter};
 use crate::version::LogPosition;
+use crate::version::edit::Change;
 use crate::version::job::JobResult;
 use crate::version::view::LoggedMemtable;
 use std::sync::Arc;
@@ -69,22 +71,24 @@ impl LogShared {
     }
 
     /// Has `install` make the edit that takes the commits before `end` to tables, the newest of
-    /// which has the number `seqno`. It is given the passing segments before `end`, which the edit
-    /// must remove. I2: nobody syncs them meanwhile, so each is either synced or removed.
+    /// which has the number `seqno`. The edit must have the changes that it is given: they remove
+    /// the passing segments before `end`, and name the newest number in them. I2: nobody syncs
+    /// them meanwhile, so each is either synced or removed.
     pub fn replace_passing<T>(
         &self,
         end: SegmentId,
         seqno: SeqNo,
-        install: impl FnOnce(&[SegmentId]) -> JobResult<T>,
+        install: impl FnOnce(Vec<Change>) -> JobResult<T>,
     ) -> JobResult<T> {
         self.unsynced.remove_before(end, |segments| {
             // I2: the segments before these are synced, and their lengths must not be known from
             // the head of one that goes.
             self.record_sealed()?;
-            let ids: Vec<SegmentId> = segments.iter().map(|segment| segment.id).collect();
-            let installed = install(&ids)?;
-            // I2: only now it is durable, so that no other edit has the number before.
-            self.runtime.set.note_seqno(seqno);
+            let remove = |segment: &UnsyncedSegment| Change::RemoveSegment { id: segment.id };
+            let mut changes: Vec<Change> = segments.iter().map(remove).collect();
+            // I6: the segments may be the only record of numbers that a dropped keyspace has used.
+            changes.extend(segments.last().map(|last| Change::LastSeqno(last.last_seqno)));
+            let installed = install(changes)?;
             self.note_durable(seqno);
             let bytes = segments.iter().map(|segment| segment.length - HEAD_BYTES as u64).sum();
             self.runtime.counters.log_bytes_spared.add(bytes);

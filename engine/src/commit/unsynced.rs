@@ -6,8 +6,8 @@
 //! crash the log ends in the first segment that is not whole, and nothing that was promised to be
 //! durable lies behind.
 //!
-//! Locks: `turn` is held during syncs, `list` for a moment. Both may be taken under the lock of the
-//! log.
+//! Locks: `turn` is held during syncs and the edits of `passing.rs`, `list` for a moment. Both may
+//! be taken under the lock of the log.
 
 use crate::base::error::Result;
 use crate::base::key::SeqNo;

@@ -19,7 +19,7 @@
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{SeqNo, Trailer};
-use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::base::pointer::KeyspaceId;
 use crate::base::range_tombstone::RangeTombstone;
 use crate::commit::group::Committer;
 use crate::compaction::job;
@@ -144,12 +144,11 @@ pub fn run(
         written => written?,
     };
     if passing_end.is_none() {
-        runtime.set.note_seqno(newest_seqno(&waiting));
-        return install(runtime, keyspace, waiting, (log_end, &[]), written);
+        return install(runtime, keyspace, waiting, (log_end, Vec::new()), written);
     }
     let newest = newest_seqno(&waiting);
-    committer.log().replace_passing(log_end.segment, newest, |segments| {
-        install(runtime, keyspace, waiting, (log_end, segments), written)
+    committer.log().replace_passing(log_end.segment, newest, |of_log| {
+        install(runtime, keyspace, waiting, (log_end, of_log), written)
     })
 }
 
@@ -242,7 +241,7 @@ fn install(
     runtime: &Runtime,
     keyspace: &Arc<KeyspaceState>,
     waiting: Vec<Arc<LoggedMemtable>>,
-    (log_end, passing): (LogPosition, &[SegmentId]),
+    (log_end, of_log): (LogPosition, Vec<Change>),
     written: FlushOutput<'_>,
 ) -> JobResult<FlushReport> {
     let FlushOutput { output, tables, values, merged_values, segments, redirect, dropped, expiry } =
@@ -273,8 +272,12 @@ fn install(
         if head > version.head {
             changes.push(Change::Head(head));
         }
-        debug_assert!(passing.iter().all(|id| *id < head.segment), "they are replayed no more");
-        changes.extend(passing.iter().map(|&id| Change::RemoveSegment { id }));
+        let is_behind = |change: &Change| match change {
+            Change::RemoveSegment { id } => *id < head.segment,
+            _ => true,
+        };
+        assert!(of_log.iter().all(is_behind), "I5: what replay may need is not removed");
+        changes.extend(of_log);
         Ok(Edit::new(changes))
     };
     let flushed = Some((keyspace.id, waiting.clone()));

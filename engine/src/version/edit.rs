@@ -179,6 +179,15 @@ impl Edit {
         self.changes.is_empty()
     }
 
+    /// Returns the newest sequence number that the edit names as used; 0 if it names none.
+    pub fn last_seqno(&self) -> SeqNo {
+        let named = self.changes.iter().filter_map(|change| match change {
+            Change::LastSeqno(seqno) | Change::Flushed { seqno, .. } => Some(*seqno),
+            _ => None,
+        });
+        named.max().unwrap_or_default()
+    }
+
     /// Returns the encoding for the manifest.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();

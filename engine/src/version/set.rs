@@ -168,7 +168,7 @@ impl VersionSet {
     }
 
     /// Begins a new manifest that holds the whole of `version`, in place of the one in force.
-    fn rewrite(&self, manifest: &mut Manifest, version: &Version) -> Result<()> {
+    fn rewrite(&self, manifest: &mut Manifest, version: &Version, last_seqno: SeqNo) -> Result<()> {
         let old = match manifest {
             Manifest::Closed => return Err(closed()),
             Manifest::Read { id, .. } => *id,
@@ -177,7 +177,7 @@ impl VersionSet {
         let id = self.allocate()?;
         assert_ne!(id, old, "the new manifest would be written over the one in force");
         let next = self.next_file.load(Ordering::SeqCst);
-        let state = state_of(version, next, self.last_seqno.load(Ordering::SeqCst));
+        let state = state_of(version, next, last_seqno);
         let (dir, database) = (&self.tables.dir, &self.tables.identity);
         let new = ManifestWriter::create(&self.env, dir, database, id, &state)?;
         self.manifest_bytes.fetch_add(new.length(), Ordering::Relaxed);
@@ -348,11 +348,15 @@ impl VersionSet {
         check_levels(&version, &edit)?;
         references::check_edit(&version, &edit)?;
         edit.changes.push(Change::NextFile(self.next_file.load(Ordering::SeqCst)));
+        // I6: the edit may be what makes a number durable, so it is noted for other edits once this
+        // one is made.
+        let last_seqno = edit.last_seqno().max(self.last_seqno.load(Ordering::SeqCst));
         if edit.changes.iter().any(|change| matches!(change, Change::Head(_))) {
             // I6: the log before the head may be the only record of these sequence numbers.
-            edit.changes.push(Change::LastSeqno(self.last_seqno.load(Ordering::SeqCst)));
+            edit.changes.push(Change::LastSeqno(last_seqno));
         }
-        self.persist(&mut manifest, &edit, &version)?;
+        self.persist(&mut manifest, &edit, &version, last_seqno)?;
+        self.note_seqno(last_seqno);
         // I2: what is before the head is not replayed any more.
         debug_assert!(version.head >= base.head, "the head of the log only moves forward");
         let version = Arc::new(version);
@@ -366,21 +370,27 @@ impl VersionSet {
         removed.mark_obsolete();
         if matches!(&*manifest, Manifest::Begun(writer) if writer.is_outgrown()) {
             // The edit itself is done: failing to write a new manifest does not undo it.
-            if let Err(error) = self.rewrite(&mut manifest, &version) {
+            if let Err(error) = self.rewrite(&mut manifest, &version, last_seqno) {
                 self.rewrite_failed(&error)?;
             }
         }
         Ok(version)
     }
 
-    /// Makes the edit that leads to `version` durable.
-    fn persist(&self, manifest: &mut Manifest, edit: &Edit, version: &Version) -> Result<()> {
+    /// Makes the edit that leads to `version` durable. `last_seqno` is the newest number then.
+    fn persist(
+        &self,
+        manifest: &mut Manifest,
+        edit: &Edit,
+        version: &Version,
+        last_seqno: SeqNo,
+    ) -> Result<()> {
         let Manifest::Begun(writer) = manifest else {
             // The manifest that was read may be only in the page cache, or end in a torn record, so
             // nothing is appended to it. The edit takes effect with the first record of the new
             // manifest. A crash before CURRENT names the new one leaves the old one in force, and
             // an orphan.
-            let begun = self.rewrite(manifest, version);
+            let begun = self.rewrite(manifest, version, last_seqno);
             return begun.or_else(|error| match error.kind() {
                 ErrorKind::Closed => Err(error),
                 _ => self.rewrite_failed(&error).and(Err(error)),

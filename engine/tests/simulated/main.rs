@@ -34,3 +34,4 @@ mod script;
 mod sessions;
 mod sync_every;
 mod table_cache;
+mod write_ahead;

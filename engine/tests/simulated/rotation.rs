@@ -91,7 +91,7 @@ impl Threads for Holding {
 }
 
 /// Returns an environment in which nothing is synced behind writers until the flag is set.
-fn holding(env: &Env) -> (Env, Arc<AtomicBool>) {
+pub fn holding(env: &Env) -> (Env, Arc<AtomicBool>) {
     let lets_go = Arc::new(AtomicBool::new(false));
     let threads = Holding { threads: env.threads.clone(), lets_go: lets_go.clone() };
     (Env { threads: Arc::new(threads), ..env.clone() }, lets_go)
