@@ -45,8 +45,15 @@ pub enum EntryKind {
     MergePointer = 6,
 }
 
+/// Kept apart, so that what cursors call for each entry is short enough to be inlined.
+#[cold]
+fn unknown_kind(number: u8) -> Error {
+    Error::corruption(format!("entry kind {number} does not exist"))
+}
+
 impl EntryKind {
     /// Returns the kind with this persistent number.
+    #[inline]
     pub fn from_number(number: u8) -> Result<EntryKind> {
         match number {
             0 => Ok(EntryKind::Delete),
@@ -56,7 +63,7 @@ impl EntryKind {
             4 => Ok(EntryKind::PointerExpiring),
             5 => Ok(EntryKind::Merge),
             6 => Ok(EntryKind::MergePointer),
-            _ => Err(Error::corruption(format!("entry kind {number} does not exist"))),
+            _ => Err(unknown_kind(number)),
         }
     }
 
