@@ -95,7 +95,10 @@ impl Committer {
             }
             // The sync comes before the frames become visible, so that nobody reads what a crash
             // may lose.
-            Durability::Sync => parts.log.sync_writer(writer)?,
+            Durability::Sync => {
+                log.segments_since_sync = 0;
+                parts.log.sync_writer(writer)?;
+            }
         }
         // I2: what is acknowledged has come as far as was asked for.
         debug_assert!(durability == Durability::Buffered || writer.good_len() == writer.len());

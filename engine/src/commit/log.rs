@@ -56,6 +56,8 @@ pub struct Log {
     pub active_first_seqno: SeqNo,
     /// True if the active segment has a separated value.
     pub has_values: bool,
+    /// The number of segments begun since a commit asked for a sync.
+    pub segments_since_sync: u32,
     /// The next sequence number.
     pub next_seqno: SeqNo,
     /// The last sealed segment and its length in bytes, which the next segment's head will name.
@@ -90,6 +92,7 @@ impl Log {
             active: None,
             active_first_seqno: last_seqno + 1,
             has_values: false,
+            segments_since_sync: u32::MAX,
             next_seqno: last_seqno + 1,
             previous,
             next_look: 0,
@@ -115,6 +118,9 @@ const SEGMENT_OF_SLACK: u64 = 16;
 /// A segment may have this part (one in this many) of the allowance, which is there for small
 /// stores to be left in peace.
 const SEGMENT_OF_ALLOWANCE: u64 = 8;
+/// Passing segments are left to the system once so many were begun since a commit asked for a sync:
+/// the next one that does waits, with the log in its hands, for all that was not written back.
+const SEGMENTS_UNASKED: u32 = 4;
 /// A segment's file is prepared for at most its size divided by this at a time.
 const PREPARED_PART: u64 = 4;
 
@@ -293,10 +299,10 @@ impl LogShared {
 
     /// Requests a spare once the active segment is half full, and the writeback that is due.
     pub fn look_ahead(&self, log: &mut Log) {
-        let is_passing = self.is_active_passing(log);
+        let is_left = self.is_active_passing(log) && log.segments_since_sync >= SEGMENTS_UNASKED;
         if let Some(writer) = log.writer.as_mut()
             && writer.take_writeback_due()
-            && !is_passing
+            && !is_left
         {
             // What is due in an earlier segment is left to its sync, which begins with writeback.
             *self.writeback_due.lock() = Some(writer.syncer());
@@ -505,6 +511,7 @@ impl LogShared {
         log.writer = Some(writer);
         log.active = Some(spare.handle.clone());
         (log.active_first_seqno, log.has_values) = (head.first_seqno, false);
+        log.segments_since_sync = log.segments_since_sync.saturating_add(1);
         // A passing segment may end with a memtable.
         let first_end = limit.min(self.least_memtable_bytes() / 2);
         (log.segment_limit, log.next_spare) = (limit, Some(first_end / 2));
