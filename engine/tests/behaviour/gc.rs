@@ -252,6 +252,7 @@ fn a_store_without_separated_values_keeps_to_its_ceiling() {
         space_allowance_bytes: 0,
         ..GcOptions::default()
     };
+    // L1 counts as four memtables at most; with a smaller one the store would have a level more.
     let keyspace = KeyspaceOptions {
         memtable_bytes: 16 << 20,
         table_bytes: 256 << 10,

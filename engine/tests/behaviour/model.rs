@@ -10,7 +10,7 @@ use cleavedb::{
 };
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 type Maps = BTreeMap<String, Map>;
@@ -288,7 +288,7 @@ impl World {
         } else {
             self.db().sync().unwrap();
             self.db().wait_idle().unwrap();
-            copy_at_rest(&before, &self.dir());
+            common::copy_dir(&before, &self.dir());
         }
         self.open();
         std::fs::remove_dir_all(before).unwrap();
@@ -516,31 +516,6 @@ fn check(cursor: &mut Cursor, map: &Map, at: &Option<Vec<u8>>, ask: bool) {
     {
         assert_eq!(cursor.value().unwrap(), map[&key]);
     }
-}
-
-/// Copies a directory as it is at one moment. The copy is repeated if background work (value GC or
-/// the removal of relocations) changed the files meanwhile; every edit makes the manifest longer.
-fn copy_at_rest(from: &Path, to: &Path) {
-    let state = || -> std::io::Result<Vec<_>> {
-        let sized = |path: PathBuf| Ok((path.metadata()?.len(), path));
-        common::files(from, "").into_iter().map(sized).collect()
-    };
-    let copy = || -> std::io::Result<bool> {
-        std::fs::create_dir_all(to)?;
-        let before = state()?;
-        for (_, path) in &before {
-            std::fs::copy(path, to.join(path.file_name().expect("a name")))?;
-        }
-        Ok(state()? == before)
-    };
-    for _ in 0..1000 {
-        match copy() {
-            Ok(true) => return,
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{error}"),
-            _ => std::fs::remove_dir_all(to).expect("a copy that was begun"),
-        }
-    }
-    panic!("the background never rests");
 }
 
 /// A guard that prints how to repeat a failure.

@@ -164,12 +164,26 @@ pub fn metadata_of(dir: &Path, suffix: &str) -> impl Iterator<Item = (PathBuf, M
     })
 }
 
-/// Copies the files of a directory to a new one, as a kill at this moment would leave them.
+/// Copies the files of a database to a new directory, as a kill at this moment would leave them. All
+/// is copied again if background work changed the files meanwhile; every edit makes the manifest
+/// longer.
 pub fn copy_dir(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a new directory");
-    for path in files(from, "") {
-        let name = path.file_name().expect("a name");
-        std::fs::copy(&path, to.join(name)).expect("a copy");
+    let listed =
+        || -> Vec<_> { metadata_of(from, "").map(|(path, it)| (path, it.len())).collect() };
+    loop {
+        let before = listed();
+        let copied = before.iter().all(|(path, _)| {
+            match std::fs::copy(path, to.join(path.file_name().expect("a name"))) {
+                Ok(_) => true,
+                Err(error) if error.kind() == ErrorKind::NotFound => false,
+                Err(error) => panic!("{}: {error}", path.display()),
+            }
+        });
+        if copied && listed() == before {
+            return;
+        }
+        files(to, "").iter().for_each(|path| std::fs::remove_file(path).expect("a copy goes"));
     }
 }
 
