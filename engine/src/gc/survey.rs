@@ -18,6 +18,10 @@ use std::collections::BTreeMap;
 /// Mean length in bytes below which live records leave no gaps that are worth punching.
 const LEAST_PUNCHED_RECORD: u64 = 16 << 10;
 
+/// The files of a block each that every database has: LOCK, CURRENT and OPTIONS. An encrypted one
+/// has KEYS, too.
+const FIXED_FILES: u64 = 3;
+
 /// The knowledge about the bytes in segments.
 #[derive(Default)]
 pub struct Knowledge {
@@ -163,7 +167,10 @@ pub fn survey(
     // The output of running compactions is on the disk in addition to their inputs.
     facts.table_bytes += context.set.unnamed_bytes();
     let relocations = version.relocations.values().map(|relocation| blocks(relocation.meta.bytes));
-    facts.other_bytes = relocations.sum::<u64>() + blocks(context.set.manifest_length());
+    let fixed_files = FIXED_FILES + u64::from(context.set.tables().identity.is_encrypted());
+    facts.other_bytes = relocations.sum::<u64>()
+        + blocks(context.set.manifest_length())
+        + fixed_files * FILE_BLOCK_BYTES;
     debug_assert!(facts.segments.is_sorted_by_key(|it| it.id), "the newest segment comes last");
     Ok(facts)
 }
