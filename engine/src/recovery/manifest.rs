@@ -57,15 +57,10 @@ pub fn read_version(
 
 /// Raises the next free id and the newest sequence number to what follows from `change`.
 pub fn count_change(change: &Change, next_file: &mut u64, last_seqno: &mut SeqNo) {
-    match change {
-        Change::NextFile(id) => *next_file = (*next_file).max(*id),
-        Change::AddTable { meta, .. } => *last_seqno = (*last_seqno).max(meta.ingested_at),
-        Change::LastSeqno(seqno) | Change::Flushed { seqno, .. } => {
-            *last_seqno = (*last_seqno).max(*seqno);
-        }
-        Change::AddKeyspace { flushed, .. } => *last_seqno = (*last_seqno).max(*flushed),
-        _ => {}
+    if let Change::NextFile(id) = change {
+        *next_file = (*next_file).max(*id);
     }
+    *last_seqno = (*last_seqno).max(change.last_seqno());
     let id = added_id(change).unwrap_or(0);
     *next_file = (*next_file).max(id + 1).min(MAX_ID);
 }

@@ -181,11 +181,7 @@ impl Edit {
 
     /// Returns the newest sequence number that the edit names as used; 0 if it names none.
     pub fn last_seqno(&self) -> SeqNo {
-        let named = self.changes.iter().filter_map(|change| match change {
-            Change::LastSeqno(seqno) | Change::Flushed { seqno, .. } => Some(*seqno),
-            _ => None,
-        });
-        named.max().unwrap_or_default()
+        self.changes.iter().map(Change::last_seqno).max().unwrap_or_default()
     }
 
     /// Returns the encoding for the manifest.
@@ -209,6 +205,16 @@ impl Edit {
 }
 
 impl Change {
+    /// Returns the newest sequence number that the change names as used; 0 if it names none.
+    pub fn last_seqno(&self) -> SeqNo {
+        match self {
+            Change::LastSeqno(seqno) | Change::Flushed { seqno, .. } => *seqno,
+            Change::AddKeyspace { flushed, .. } => *flushed,
+            Change::AddTable { meta, .. } => meta.ingested_at,
+            _ => 0,
+        }
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Change::AddKeyspace { id, name, order, settings, flushed } => {
