@@ -118,9 +118,6 @@ const SEGMENT_OF_SLACK: u64 = 16;
 /// A segment may have this part (one in this many) of the allowance, which is there for small
 /// stores to be left in peace.
 const SEGMENT_OF_ALLOWANCE: u64 = 8;
-/// Passing segments are left to the system once so many were begun since a commit asked for a sync:
-/// the next one that does waits, with the log in its hands, for all that was not written back.
-const SEGMENTS_UNASKED: u32 = 4;
 /// A segment's file is prepared for at most its size divided by this at a time.
 const PREPARED_PART: u64 = 4;
 
@@ -216,6 +213,9 @@ impl LogShared {
     /// Records that every commit up to `seqno` is on stable storage.
     pub(super) fn note_durable(&self, seqno: SeqNo) {
         debug_assert!(seqno <= self.runtime.snapshots.visible(), "what is durable was committed");
+        // I6: the head of the log may pass the only record of the number. One that is not durable
+        // must not get to the manifest: after a power cut it would be a gap in the log.
+        self.runtime.set.note_seqno(seqno);
         self.durable.fetch_max(seqno, Ordering::AcqRel);
     }
 
@@ -299,13 +299,12 @@ impl LogShared {
 
     /// Requests a spare once the active segment is half full, and the writeback that is due.
     pub fn look_ahead(&self, log: &mut Log) {
-        let is_left = self.is_active_passing(log) && log.segments_since_sync >= SEGMENTS_UNASKED;
-        if let Some(writer) = log.writer.as_mut()
-            && writer.take_writeback_due()
-            && !is_left
+        let due = |writer: &mut SegmentWriter| writer.take_writeback_due().then(|| writer.syncer());
+        if let Some(syncer) = log.writer.as_mut().and_then(due)
+            && !self.is_left_to_system(log)
         {
             // What is due in an earlier segment is left to its sync, which begins with writeback.
-            *self.writeback_due.lock() = Some(writer.syncer());
+            *self.writeback_due.lock() = Some(syncer);
             log.is_sync_due = true;
         }
         let is_due = |at| log.writer.as_ref().is_some_and(|writer| writer.len() >= at);
@@ -345,7 +344,7 @@ impl LogShared {
         // After a failed write the segment ends with the last good frame: acknowledged frames that
         // are still buffered are written out first, and if that fails again, so does this (I9).
         writer.write_out()?;
-        let is_passing = writer.durable() == 0 && !log.has_values;
+        let is_wal_only = writer.durable() == 0 && !log.has_values;
         let length = writer.seal()?;
         let id = active.id();
         assert_eq!(id, writer.segment().id(), "the active segment is the one written to");
@@ -354,7 +353,7 @@ impl LogShared {
         // The lock of the log is held, so all that is visible is in this segment, or before it.
         let (visible, last_seqno) = (self.runtime.snapshots.visible(), log.next_seqno - 1);
         let syncer = writer.syncer();
-        let sealed = UnsyncedSegment { id, length, is_passing, visible, last_seqno, syncer };
+        let sealed = UnsyncedSegment { id, length, is_wal_only, visible, last_seqno, syncer };
         self.unsynced.push(sealed);
         log.previous = Some((id, length));
         (log.writer, log.active) = (None, None);
@@ -370,8 +369,6 @@ impl LogShared {
                 true => drop(segment.syncer.sync()),
                 false => self.sync(&segment.syncer)?,
             }
-            // Numbers get to the manifest once they are durable. A number that it knows and the log
-            // has lost would be a gap in the log.
             self.runtime.set.note_seqno(segment.last_seqno);
             self.note_durable(segment.visible);
             let (id, length) = (segment.id, segment.length);
@@ -381,7 +378,7 @@ impl LogShared {
     }
 
     /// Creates the spare that is due, starts the writeback that is due, and syncs what was sealed
-    /// but for passing segments that may wait. The work of a thread of the background.
+    /// but for WAL-only segments that may wait. The work of a thread of the background.
     pub fn sync_behind(&self) -> Result<()> {
         if self.is_spare_due.swap(false, Ordering::Relaxed) {
             // The thread that flushes would do it, too, but perhaps only after a long flush. So it
@@ -392,13 +389,13 @@ impl LogShared {
         if let Some(syncer) = due {
             syncer.write_back();
         }
-        let end = self.unsynced.due_before(self.may_pass());
+        let end = self.unsynced.due_before(self.may_be_wal_only());
         end.map_or(Ok(()), |end| self.sync_sealed(end))
     }
 
     /// Returns true if [`LogShared::sync_behind`] has something to do.
     pub fn wants_sync(&self) -> bool {
-        let is_due = || self.unsynced.due_before(self.may_pass()).is_some();
+        let is_due = || self.unsynced.due_before(self.may_be_wal_only()).is_some();
         (self.unsynced.len() > 0 && is_due())
             || self.is_spare_due.load(Ordering::Relaxed)
             || self.writeback_due.lock().is_some()
@@ -512,7 +509,7 @@ impl LogShared {
         log.active = Some(spare.handle.clone());
         (log.active_first_seqno, log.has_values) = (head.first_seqno, false);
         log.segments_since_sync = log.segments_since_sync.saturating_add(1);
-        // A passing segment may end with a memtable.
+        // A WAL-only segment may end with a memtable.
         let first_end = limit.min(self.least_memtable_bytes() / 2);
         (log.segment_limit, log.next_spare) = (limit, Some(first_end / 2));
         self.is_spare_wanted.store(false, Ordering::Relaxed);

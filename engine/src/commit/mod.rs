@@ -17,7 +17,6 @@ pub mod ingest;
 mod leader;
 pub mod log;
 pub mod pace;
-mod passing;
 mod queue;
 pub mod read_until;
 pub mod recent;
@@ -30,3 +29,4 @@ pub mod stall_events;
 #[cfg(test)]
 mod tests;
 mod unsynced;
+mod wal_only;

@@ -8,9 +8,9 @@
 //! may be there: it was not promised to survive, and a commit that is lost comes before it (I2).
 //!
 //! What tells that a segment was synced: the manifest has its length, or that of a later one; the
-//! head of the log has passed it; a table points into a later one (the log is synced before a table
-//! is written); the head of a later segment says so; and, asked only before anything is taken for
-//! torn, a frame of a later segment says that this one was synced, at least a part of it.
+//! head of the log has passed it; a table points into a later one (the log is synced before such a
+//! table is written); the head of a later segment says so; and, asked only before anything is taken
+//! for torn, a frame of a later segment says that this one was synced, at least a part of it.
 //!
 //! Each file is opened twice, first for its head and then for its frames, and only one at a time.
 

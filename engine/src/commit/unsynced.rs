@@ -6,7 +6,7 @@
 //! crash the log ends in the first segment that is not whole, and nothing that was promised to be
 //! durable lies behind.
 //!
-//! Locks: `turn` is held during syncs and the edits of `passing.rs`, `list` for a moment. Both may
+//! Locks: `turn` is held during syncs and the edits of `wal_only.rs`, `list` for a moment. Both may
 //! be taken under the lock of the log.
 
 use crate::base::error::Result;
@@ -27,8 +27,8 @@ pub struct UnsyncedSegment {
     pub id: SegmentId,
     /// Its final length in bytes.
     pub length: u64,
-    /// True if it is passing (`passing.rs`).
-    pub is_passing: bool,
+    /// True if it is WAL-only (`wal_only.rs`).
+    pub is_wal_only: bool,
     /// The newest number that was visible when it was sealed: all commits up to it are in this
     /// segment or before it.
     pub visible: SeqNo,
@@ -38,9 +38,9 @@ pub struct UnsyncedSegment {
     pub syncer: Syncer,
 }
 
-/// So many passing segments may be left unsynced: half of those at which writers wait for syncs, so
-/// that the others are synced before it comes to that.
-const MOST_PASSING: usize = MOST_UNSYNCED / 2;
+/// So many WAL-only segments may be left unsynced: half of those at which writers wait for syncs,
+/// so that the others are synced before it comes to that.
+const MOST_WAL_ONLY: usize = MOST_UNSYNCED / 2;
 
 /// The sealed segments that are not synced yet.
 pub struct UnsyncedSegments {
@@ -77,9 +77,9 @@ impl UnsyncedSegments {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Returns true if all of these segments are passing.
-    pub fn are_passing(&self) -> bool {
-        self.list.lock().iter().all(|segment| segment.is_passing)
+    /// Returns true if all of these segments are WAL-only.
+    pub fn are_wal_only(&self) -> bool {
+        self.list.lock().iter().all(|segment| segment.is_wal_only)
     }
 
     /// Returns the bytes of these segments.
@@ -87,14 +87,14 @@ impl UnsyncedSegments {
         self.list.lock().iter().map(|segment| segment.length).sum()
     }
 
-    /// Returns the end of those that are to be synced now; `None` if there are none. Passing ones
-    /// may wait for a flush, if they `may_pass` and nothing behind them is to be synced.
-    pub fn due_before(&self, may_pass: bool) -> Option<SegmentId> {
+    /// Returns the end of those that are to be synced now; `None` if there are none. WAL-only ones
+    /// may wait for a flush, if they `may_be_wal_only` and nothing behind them is to be synced.
+    pub fn due_before(&self, may_be_wal_only: bool) -> Option<SegmentId> {
         let list = self.list.lock();
-        let excess = list.len().saturating_sub(MOST_PASSING);
-        let kept = list.iter().rposition(|segment| !segment.is_passing);
+        let excess = list.len().saturating_sub(MOST_WAL_ONLY);
+        let kept = list.iter().rposition(|segment| !segment.is_wal_only);
         let due = kept.map_or(excess, |last| excess.max(last + 1));
-        let due = if may_pass { due } else { list.len() };
+        let due = if may_be_wal_only { due } else { list.len() };
         due.checked_sub(1).map(|last| SegmentId(list[last].id.0 + 1))
     }
 

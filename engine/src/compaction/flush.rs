@@ -5,8 +5,8 @@
 //! Crash cases, in the order of what is done:
 //!
 //! 1. The segments and the table are written and synced, then their names. A crash up to here
-//!    leaves orphans, which the next opening removes before anybody reads, and the log still holds
-//!    all values.
+//!    leaves orphans, which the next opening removes before anybody reads, and of the log what it
+//!    would have left without the flush.
 //! 2. One edit adds the segments and the table, and moves the flushed sequence number and the head
 //!    of the log. A crash before it is durable leaves the first case; after it, everything that the
 //!    table's pointers lead to is durable (I3).
@@ -61,14 +61,7 @@ pub fn next_head(
     log_end: LogPosition,
     flushed: &[Arc<LoggedMemtable>],
 ) -> LogPosition {
-    let is_flushed = |m: &Arc<LoggedMemtable>| flushed.iter().any(|f| Arc::ptr_eq(f, m));
-    let mut head = log_end;
-    for keyspace in set.keyspaces() {
-        let view = keyspace.view();
-        let waiting = view.memtables().filter(|memtable| !is_flushed(memtable));
-        head = waiting.filter_map(|memtable| memtable.first()).fold(head, Ord::min);
-    }
-    head
+    set.first_unflushed(flushed).map_or(log_end, |first| first.min(log_end))
 }
 
 /// Moves the head of the log past everything that no memtable holds any more; returns true if it
@@ -128,8 +121,8 @@ pub fn run(
     // too: compactions drop older ones from now on.
     //
     // None of that needs a sync of segments that this flush replaces as a whole.
-    let passing_end = committer.end_of_passing(&waiting)?;
-    let log_end = match passing_end {
+    let wal_only_end = committer.end_of_wal_only(&waiting)?;
+    let log_end = match wal_only_end {
         Some(end) => end,
         None => committer.sync()?,
     };
@@ -143,11 +136,11 @@ pub fn run(
         }
         written => written?,
     };
-    if passing_end.is_none() {
+    if wal_only_end.is_none() {
         return install(runtime, keyspace, waiting, (log_end, Vec::new()), written);
     }
     let newest = newest_seqno(&waiting);
-    committer.log().replace_passing(log_end.segment, newest, |of_log| {
+    committer.log().replace_wal_only(log_end.segment, newest, |of_log| {
         install(runtime, keyspace, waiting, (log_end, of_log), written)
     })
 }

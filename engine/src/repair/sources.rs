@@ -254,7 +254,7 @@ pub fn synced_below(segments: &BTreeMap<SegmentId, FoundSegment>) -> SegmentId {
 ///
 /// I2: one that is lost or not whole, and of which nothing says that it was synced, ends the log,
 /// as in a replay, unless tables have all commits up to the next segment: up to `flushed`. A flush
-/// does not sync the segments that it replaces (`commit/passing.rs`).
+/// does not sync the segments that it replaces (`commit/wal_only.rs`).
 pub fn log_end<'a>(
     segments: &'a BTreeMap<SegmentId, FoundSegment>,
     lost: &BTreeSet<SegmentId>,

@@ -7,7 +7,6 @@ use crate::base::pointer::{KeyspaceId, MAX_ID, TableId};
 use crate::costly_check;
 use crate::env::Env;
 use crate::env::sync::{Mutex, MutexGuard};
-use crate::version::Version;
 use crate::version::alive::Alive;
 use crate::version::build::{Removed, VersionBuilder, state_of};
 use crate::version::edit::{Change, Edit};
@@ -18,6 +17,7 @@ use crate::version::manifest::{AppendError, ManifestWriter};
 use crate::version::references;
 use crate::version::snapshots::Snapshots;
 use crate::version::view::{KeyspaceState, LoggedMemtable, NewMemtables};
+use crate::version::{LogPosition, Version};
 use arc_swap::ArcSwap;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
@@ -305,6 +305,18 @@ impl VersionSet {
     /// Returns the open keyspaces in the order of their ids.
     pub fn keyspaces(&self) -> Vec<Arc<KeyspaceState>> {
         self.keyspaces.lock().values().cloned().collect()
+    }
+
+    /// Returns the position of the oldest entry that is in no table once `flushed` are; `None` if
+    /// there is none.
+    pub fn first_unflushed(&self, flushed: &[Arc<LoggedMemtable>]) -> Option<LogPosition> {
+        let is_flushed = |m: &Arc<LoggedMemtable>| flushed.iter().any(|f| Arc::ptr_eq(f, m));
+        let first = |keyspace: &Arc<KeyspaceState>| {
+            let view = keyspace.view();
+            let waiting = view.memtables().filter(|memtable| !is_flushed(memtable));
+            waiting.filter_map(|memtable| memtable.first()).min()
+        };
+        self.keyspaces().iter().filter_map(first).min()
     }
 
     /// Makes an edit durable, then visible. `plan` gets the version that the edit will apply to and

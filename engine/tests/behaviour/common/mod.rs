@@ -164,9 +164,9 @@ pub fn metadata_of(dir: &Path, suffix: &str) -> impl Iterator<Item = (PathBuf, M
     })
 }
 
-/// Copies the files of a database to a new directory, as a kill at this moment would leave them. All
-/// is copied again if background work changed the files meanwhile; every edit makes the manifest
-/// longer.
+/// Copies the files of a database to a new directory, as a kill at this moment would leave them.
+/// All is copied again if background work changed the files meanwhile; every edit makes the
+/// manifest longer.
 pub fn copy_dir(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a new directory");
     let listed =

@@ -1,18 +1,18 @@
 //! Spares the device the log that tables replace before anything has asked for it.
 //!
-//! A segment of the log is *passing* if it has no separated value and none of it was synced. It is
-//! needed only until its commits are in tables. So it is left unsynced for a while, together with
-//! a few others. A flush that finds that it replaces all that is in the passing segments does not
-//! sync them: its edit removes them as it adds the table, and their bytes need never reach the
-//! device. A memtable that fills up ends its segment, so that this is so.
+//! A segment of the log is *WAL-only* if it has no separated value, and as long as none of it was
+//! synced. It is needed only until its commits are in tables. So it is left unsynced for a while,
+//! together with a few others. A flush that finds that it replaces all that is in the WAL-only
+//! segments does not sync them: its edit removes them as it adds the table, and their bytes need
+//! never reach the device. A memtable that fills up ends its segment, so that this is so.
 //!
 //! I1, I2: after a power cut before that edit, the log ends in the first segment that is not whole,
 //! as ever. After one behind it, the tables have every commit before the segment in which the log
 //! goes on. No version has a table beside a segment that may be torn, other than those behind its
 //! head.
 //!
-//! No segment is passing while a consumer of the change feed keeps the log, which is then more than
-//! a way to tables; nor with an update table, since a compaction may drop what is hidden by an
+//! No segment is WAL-only while a consumer of the change feed keeps the log, which is then more
+//! than a way to tables; nor with an update table, since a compaction may drop what is hidden by an
 //! entry that a flush is only writing (I6).
 
 use crate::base::error::Result;
@@ -22,35 +22,47 @@ use crate::commit::group::Committer;
 use crate::commit::log::{Log, LogShared};
 use crate::commit::unsynced::UnsyncedSegment;
 use crate::segment::{HEAD_BYTES, SegmentWriter};
+use crate::throttle::tree::MOST_UNSYNCED;
 use crate::version::LogPosition;
 use crate::version::edit::Change;
 use crate::version::job::JobResult;
 use crate::version::view::LoggedMemtable;
 use std::sync::Arc;
 
-/// A passing segment is not ended for a flush that would spare fewer bytes than this, or than the
+/// A WAL-only segment is not ended for a flush that would spare fewer bytes than this, or than the
 /// part of a memtable that `ENDED_MEMTABLE_PART` gives: to begin the next one would cost more.
 const ENDED_BYTES: u64 = 1 << 20;
 /// One part in this many of a memtable, the other of the two; see `ENDED_BYTES`.
 const ENDED_MEMTABLE_PART: u64 = 4;
 
+/// WAL-only segments are written back as others are until so many were begun since a commit asked
+/// for a sync: one that does waits, with the log in its hands, for what was not written back. As
+/// many as may be unsynced before writers wait.
+const UNASKED_SEGMENTS: u32 = MOST_UNSYNCED as u32;
+
 impl LogShared {
-    /// Returns true if segments may be passing at all.
-    pub(super) fn may_pass(&self) -> bool {
+    /// Returns true if segments may be WAL-only at all.
+    pub(super) fn may_be_wal_only(&self) -> bool {
         self.runtime.hot.is_off() && self.runtime.set.log_pins().floor().is_none()
     }
 
-    /// Returns true if the active segment is passing so far.
-    pub(super) fn is_active_passing(&self, log: &Log) -> bool {
+    /// Returns true if the active segment is WAL-only so far.
+    pub(super) fn is_active_wal_only(&self, log: &Log) -> bool {
         let is_unsynced = |writer: &SegmentWriter| writer.durable() == 0 && !writer.is_failed();
-        log.writer.as_ref().is_some_and(is_unsynced) && !log.has_values && self.may_pass()
+        log.writer.as_ref().is_some_and(is_unsynced) && !log.has_values && self.may_be_wal_only()
+    }
+
+    /// Returns true if the system may keep the active segment for as long as it likes: it is
+    /// WAL-only, and nobody has asked for a sync lately.
+    pub(super) fn is_left_to_system(&self, log: &Log) -> bool {
+        log.segments_since_sync >= UNASKED_SEGMENTS && self.is_active_wal_only(log)
     }
 
     /// Returns true if it is worthwhile to end the active segment for a flush.
     fn is_worth_ending(&self, log: &Log) -> bool {
         let bytes = self.unsynced.bytes() + log.writer.as_ref().map_or(0, SegmentWriter::len);
         let least = ENDED_BYTES.min(self.least_memtable_bytes() / ENDED_MEMTABLE_PART);
-        bytes >= least && self.is_active_passing(log)
+        bytes >= least && self.is_active_wal_only(log)
     }
 
     /// Returns the least bytes at which a memtable of any keyspace is full.
@@ -60,7 +72,7 @@ impl LogShared {
         bytes.min().unwrap_or(u64::MAX)
     }
 
-    /// Has the next commit begin a segment, if the active one is passing and no memtable has
+    /// Has the next commit begin a segment, if the active one is WAL-only and no memtable has
     /// anything but those that wait for their flush.
     pub(super) fn end_behind_memtables(&self, log: &mut Log) {
         let keyspaces = self.runtime.set.keyspaces();
@@ -72,9 +84,9 @@ impl LogShared {
 
     /// Has `install` make the edit that takes the commits before `end` to tables, the newest of
     /// which has the number `seqno`. The edit must have the changes that it is given: they remove
-    /// the passing segments before `end`, and name the newest number in them. I2: nobody syncs
+    /// the WAL-only segments before `end`, and name the newest number in them. I2: nobody syncs
     /// them meanwhile, so each is either synced or removed.
-    pub fn replace_passing<T>(
+    pub fn replace_wal_only<T>(
         &self,
         end: SegmentId,
         seqno: SeqNo,
@@ -101,23 +113,19 @@ impl LogShared {
 impl Committer {
     /// Returns the end of the log before which a flush of these memtables, newest first, replaces
     /// all that is not synced; `None` if the log has to be synced for it.
-    pub fn end_of_passing(&self, flushed: &[Arc<LoggedMemtable>]) -> Result<Option<LogPosition>> {
+    pub fn end_of_wal_only(&self, flushed: &[Arc<LoggedMemtable>]) -> Result<Option<LogPosition>> {
         let shared = self.log();
         let mut log = self.log.lock();
         self.parts.runtime.health.check()?;
         let Some(newest) = flushed.first().map(|newest| newest.last_seqno()) else {
             return Ok(None);
         };
-        if log.closed || !shared.may_pass() || !shared.unsynced.are_passing() {
+        if log.closed || !shared.may_be_wal_only() || !shared.unsynced.are_wal_only() {
             return Ok(None);
         }
-        let keyspaces = self.parts.runtime.set.keyspaces();
-        let views: Vec<_> = keyspaces.iter().map(|keyspace| keyspace.view()).collect();
-        let memtables = views.iter().flat_map(|view| view.memtables());
-        let others = memtables.filter(|it| !flushed.iter().any(|old| Arc::ptr_eq(old, it)));
-        let first = others.filter_map(|memtable| memtable.first()).min();
+        let first = self.parts.runtime.set.first_unflushed(flushed);
         // The segment is to end with these memtables, and no commit has come to begin the next one.
-        let is_ended = log.segment_limit == 0 && shared.is_active_passing(&log);
+        let is_ended = log.segment_limit == 0 && shared.is_active_wal_only(&log);
         if first.is_none() && log.next_seqno == newest + 1 && is_ended {
             shared.seal_active(&mut log)?;
         }
