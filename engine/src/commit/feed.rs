@@ -87,14 +87,33 @@ impl FeedSource<'_> {
         Ok(Some(BegunSegment { live: live.clone(), head }))
     }
 
-    /// Finds the segment of the first commit that ends behind `since`, or with `None` of the first
-    /// that the log has. Walks the segments from the newest back, so its cost is one small read for
-    /// each segment that is going to be read.
-    fn find(&self, since: Option<SeqNo>) -> Result<Found> {
+    /// Returns true if the log has all commits from the beginning of its newest segment with any up
+    /// to the number `visible`. The last segments of an earlier session may be gone, with nothing
+    /// behind them that would tell.
+    fn reaches(&self, newest: &BegunSegment, visible: SeqNo) -> Result<bool> {
+        let segment = newest.live.handle.segment.clone();
+        if segment.committed().is_some() {
+            // This session wrote to it.
+            return Ok(true);
+        }
+        let end = self.end(&newest.live);
+        let mut frames = FrameReader::new(segment, newest.head);
+        frames.skip(end, visible.saturating_sub(1))?;
+        Ok(frames.next_first(end)?.is_some())
+    }
+
+    /// Finds the segment of the first commit that ends behind `since`, which is less than
+    /// `visible`, or with `None` of the first that the log has. Walks the segments from the newest
+    /// back, so its cost is one small read for each segment that is going to be read, and before
+    /// the first commit of a session those of the newest.
+    fn find(&self, since: Option<SeqNo>, visible: SeqNo) -> Result<Found> {
         let all = self.segments(SegmentId(0));
         let mut first: Option<BegunSegment> = None;
         for live in all.values().rev() {
             let Some(begun) = self.begun(live)? else { continue };
+            if since.is_some() && first.is_none() && !self.reaches(&begun, visible)? {
+                return Ok(Found::Nothing);
+            }
             // Nothing behind a hole is looked for: where the next frame begins, is not known.
             if !live.holes.is_empty() {
                 break;
@@ -139,7 +158,7 @@ enum Found {
     Start(BegunSegment),
     /// The log begins later, with this number.
     Later(SeqNo),
-    /// The log has no commit.
+    /// The log has no commit, or not the last ones.
     Nothing,
 }
 
@@ -286,7 +305,7 @@ impl LogFeed {
     fn find(&mut self, source: FeedSource<'_>, since: Option<SeqNo>) -> Result<()> {
         // The number is read first: a commit that comes during the search is behind it.
         let visible = source.runtime.snapshots.visible();
-        match source.find(since)? {
+        match source.find(since, visible)? {
             Found::Start(begun) => {
                 if since.is_none() {
                     self.position = begun.head.first_seqno.saturating_sub(1);
@@ -314,7 +333,7 @@ impl LogFeed {
 
 /// Returns the error of a feed that was to go on behind `position`.
 fn gone_from(source: FeedSource<'_>, position: SeqNo) -> Error {
-    match source.find(None) {
+    match source.find(None, 0) {
         Ok(Found::Start(first)) => gone(position, Some(first.head.first_seqno)),
         Ok(_) => gone(position, None),
         Err(error) => error,
