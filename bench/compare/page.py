@@ -81,7 +81,7 @@ def html(head, lines):
     parts = [f"<h1>{title}</h1>", "<ul>"]
     parts += [f"<li>{name}: {escape(str(head[key]))}</li>" for name, key in facts]
     parts += ["</ul>", f"<p>{escape(conditions.of_comparison(head).replace('**', ''))}</p>"]
-    parts += ["<h2>CleaveDB's best fixed mode : best peer</h2>", ratios(found)]
+    parts += ["<h2>CleaveDB's best mode : best peer</h2>", ratios(found)]
     for size in found.sizes():
         parts.append(f"<h2>Values of {size} B</h2>")
         for name, steps, measure, least in figures.TABLES:

@@ -30,6 +30,7 @@ ENGINES = [
     Engine("cleave-write", "CleaveDB at_write", ours=True, separates=True),
     Engine("cleave-flush", "CleaveDB at_flush", ours=True, separates=True),
     Engine("cleave-off", "CleaveDB off", ours=True),
+    Engine("cleave-auto", "CleaveDB auto", ours=True, separates=True),
     Engine("rocksdb", "RocksDB"),
     Engine("rocksdb-blob", "RocksDB BlobDB", separates=True),
     Engine("leveldb", "LevelDB"),

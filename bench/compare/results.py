@@ -33,7 +33,7 @@ WRITES = ["load", "load-ordered", "overwrite-uniform", "overwrite-zipf"]
 
 @dataclass(frozen=True)
 class Goal:
-    """What CleaveDB's best fixed mode should come to."""
+    """What CleaveDB's best mode should come to."""
 
     ratio: float
     # Against the best of those that keep values in their tables.
@@ -214,7 +214,7 @@ def goal_text(row):
 
 
 def ratio_table(results):
-    """CleaveDB's best fixed mode : best peer, in Markdown."""
+    """CleaveDB's best mode : best peer, in Markdown."""
     lines = ["| value | workload | CleaveDB's best mode | op/s | best peer | op/s | ratio | goal |"]
     lines.append("|---:|---|---|---:|---|---:|---:|---|")
     for row in rows(results):
@@ -293,7 +293,7 @@ def failures(results):
 def markdown(head, lines):
     """The sections of a record."""
     results = Results(lines)
-    sections = [conditions.of_comparison(head), "## CleaveDB's best fixed mode : best peer"]
+    sections = [conditions.of_comparison(head), "## CleaveDB's best mode : best peer"]
     sections.append(ratio_table(results))
     for size in results.sizes():
         sections.append(f"## Values of {size} B")

@@ -54,6 +54,7 @@ pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Engine>, String> 
         "cleave-write" => cleave::open(settings, cleavedb::Separation::AtWrite),
         "cleave-flush" => cleave::open(settings, cleavedb::Separation::AtFlush),
         "cleave-off" => cleave::open(settings, cleavedb::Separation::Off),
+        "cleave-auto" => cleave::open(settings, cleavedb::Separation::Auto),
         #[cfg(feature = "rocksdb")]
         "rocksdb" => rocksdb::open(settings, false),
         #[cfg(feature = "rocksdb")]
