@@ -56,6 +56,7 @@ extern "C" fn cleavedb_options_set_separation(options: Handle<DbOptions>, mode: 
             0 => Separation::Off,
             1 => Separation::AtWrite,
             2 => Separation::AtFlush,
+            3 => Separation::Auto,
             _ => return Err(Error::invalid_option(format!("separation {mode} does not exist"))),
         });
         Ok(())

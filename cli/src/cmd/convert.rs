@@ -27,7 +27,7 @@ pub(crate) struct ConvertArgs {
     #[arg(short, long, value_name = "NAME")]
     keyspace: Option<String>,
 
-    /// Change the setting first, of each keyspace that is converted: at_write, at_flush or off
+    /// Change the setting first, of each keyspace that is converted: at_write, at_flush, off, auto
     #[arg(long, value_name = "POLICY", value_parser = parse_separation)]
     separation: Option<Separation>,
 

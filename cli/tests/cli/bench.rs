@@ -88,7 +88,8 @@ fn separated_bytes(dir: &Dir) -> u64 {
 
 #[test]
 fn values_go_where_the_policy_says() {
-    for (policy, is_separated) in [("at_write", true), ("at_flush", true), ("off", false)] {
+    let policies = [("at_write", true), ("at_flush", true), ("auto", true), ("off", false)];
+    for (policy, is_separated) in policies {
         let dir = Dir::new(&format!("bench-{policy}"));
         let fill = format!("fillseq --num 2000 --memtable-mb 1 --separation {policy} --settle");
         bench(&dir, &fill);
@@ -100,7 +101,7 @@ fn values_go_where_the_policy_says() {
     let refused = run(&dir, &words, b"");
     assert!(!refused.status.success());
     let text = String::from_utf8(refused.stderr).unwrap();
-    assert!(text.contains("the policies are at_write, at_flush and off"), "{text}");
+    assert!(text.contains("the policies are at_write, at_flush, off and auto"), "{text}");
 }
 
 #[test]

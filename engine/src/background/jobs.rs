@@ -13,6 +13,8 @@ use crate::throttle::reads::{Pressure, level0_presses};
 use crate::version::health::JobKind;
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
+use crate::version::separation::{SeparationEvidence, choose};
+use crate::version::settings::Separation;
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
@@ -54,13 +56,37 @@ impl Background {
         let report = flush::run(runtime, &self.committer, keyspace, seen)?;
         let took = runtime.env.clock.since(begun);
         runtime.counters.latencies.flush.add(took);
-        let (keyspace, bytes_written) = (name.clone(), report.bytes + report.values_written);
-        runtime.emit(Event::FlushEnded { keyspace, bytes_written, took });
+        let bytes_written = report.bytes + report.values_written;
+        runtime.emit(Event::FlushEnded { keyspace: name.clone(), bytes_written, took });
         runtime.counters.flushes.add(1);
         runtime.counters.flush_bytes_written.add(bytes_written);
         runtime.counters.entries_dropped.add(report.dropped);
+        self.choose_separation(keyspace, report.chosen_for);
         self.move_head();
         Ok(())
+    }
+
+    /// Chooses when the values of a keyspace are separated, by those that a flush has met.
+    fn choose_separation(&self, keyspace: &KeyspaceState, chosen_for: (u64, u64)) {
+        let options = keyspace.options();
+        if options.separation != Separation::Auto {
+            return;
+        }
+        let choice = &keyspace.choice;
+        let Some(evidence) = choice.add(chosen_for, keyspace.walks.take_read(), &options) else {
+            return;
+        };
+        let separation = choose(choice.now(), &evidence, self.committer.is_log_spared());
+        if choice.set(separation) {
+            let SeparationEvidence { written, young, waste, .. } = evidence;
+            self.runtime.emit(Event::SeparationChosen {
+                keyspace: keyspace.name.clone(),
+                separation: separation.name(),
+                written,
+                young,
+                waste,
+            });
+        }
     }
 
     /// Forgets the compaction cursors and failures of a dropped keyspace, and lets the head of the

@@ -113,7 +113,7 @@ impl StoredValue {
     pub fn prepare(keyspace: &KeyspaceState, value: &[u8]) -> Result<Self> {
         check_value(value)?;
         let options = keyspace.options();
-        let separated = options.separates_at_write(value.len());
+        let separated = options.separates_at_write(value.len(), keyspace.choice.now());
         let worth_trying = separated && value.len() >= options.value_compression_min_bytes;
         let compressed = worth_trying.then(|| compress(options.value_codec, value)).flatten();
         let (codec, compressed) = match compressed {

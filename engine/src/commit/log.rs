@@ -569,7 +569,7 @@ impl LogShared {
 /// two files.
 fn unflushed(view: &View, separation: Separation) -> u64 {
     let of = |memtable: &Arc<LoggedMemtable>| match separation {
-        Separation::AtFlush if !memtable.table.is_empty() => {
+        Separation::AtFlush | Separation::Auto if !memtable.table.is_empty() => {
             memtable.bytes() + memtable.table.inline().keys + 2 * FILE_BLOCK_BYTES
         }
         _ => memtable.bytes(),

@@ -27,7 +27,7 @@ use crate::segment::{
     evidence_of_any_sync, read_head, scan, written_bytes,
 };
 use crate::version::files::SegmentHandle;
-use crate::version::settings::KeyspaceOptions;
+use crate::version::settings::{KeyspaceOptions, Separation};
 use crate::version::{LiveSegment, LogPosition, Version};
 use std::sync::Arc;
 
@@ -127,7 +127,7 @@ pub fn insert_record(
         // have become since: inline they could take many times the memory that the writer had.
         RecordKind::Put | RecordKind::Merge
             if record.codec != Codec::None
-                || options.separates_at_write(record.raw_len as usize) =>
+                || options.separates_at_write(record.raw_len as usize, Separation::AtWrite) =>
         {
             Slot::Pointer(pointer)
         }

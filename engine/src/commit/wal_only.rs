@@ -111,6 +111,12 @@ impl LogShared {
 }
 
 impl Committer {
+    /// Returns true if the log of what is only in memtables mostly goes before the device gets it.
+    pub fn is_log_spared(&self) -> bool {
+        let log = self.log.lock();
+        self.log().may_be_wal_only() && log.segments_since_sync >= UNASKED_SEGMENTS
+    }
+
     /// Returns the end of the log before which a flush of these memtables, newest first, replaces
     /// all that is not synced; `None` if the log has to be synced for it.
     pub fn end_of_wal_only(&self, flushed: &[Arc<LoggedMemtable>]) -> Result<Option<LogPosition>> {

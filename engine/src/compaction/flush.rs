@@ -23,6 +23,7 @@ use crate::base::pointer::KeyspaceId;
 use crate::base::range_tombstone::RangeTombstone;
 use crate::commit::group::Committer;
 use crate::compaction::job;
+use crate::compaction::lifetimes::Lifetimes;
 use crate::compaction::operands::OperandMerger;
 use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::redirect::Redirect;
@@ -38,6 +39,7 @@ use crate::version::edit::{Change, Edit};
 use crate::version::job::{JobError, JobResult};
 use crate::version::runtime::Runtime;
 use crate::version::set::VersionSet;
+use crate::version::settings::{KeyspaceOptions, Separation};
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::{KeyspaceState, LoggedMemtable};
 use std::sync::Arc;
@@ -51,6 +53,9 @@ pub struct FlushReport {
     pub values_written: u64,
     /// Entries dropped because no reader could see them.
     pub dropped: u64,
+    /// Bytes of values for which the engine chooses when they are separated, and of those that
+    /// would have died in a memtable that held all values.
+    pub chosen_for: (u64, u64),
 }
 
 /// Returns where the head may move once `flushed` are in tables: to the oldest entry that is in no
@@ -97,6 +102,7 @@ struct FlushOutput<'a> {
     /// I3: the places to which the table's pointers were redirected stay until it is installed.
     redirect: Redirect,
     dropped: u64,
+    chosen_for: (u64, u64),
     /// Says up to which deadline entries have expired for good, if any did.
     expiry: Option<Change>,
 }
@@ -150,6 +156,22 @@ fn newest_seqno(waiting: &[Arc<LoggedMemtable>]) -> SeqNo {
     waiting.first().map_or(0, |newest| newest.last_seqno())
 }
 
+/// Returns what decides which entries of memtables are kept.
+fn retain(
+    keyspace: &KeyspaceState,
+    waiting: &[Arc<LoggedMemtable>],
+    seen: SeenSeqnos,
+    options: &KeyspaceOptions,
+) -> Retain<'static, impl FnMut(&[u8]) -> bool + use<>> {
+    let chooses = options.separation == Separation::Auto;
+    // Older entries may be in any table, so tombstones stay. What the memtables hold is newer than
+    // the range tombstones that were flushed before.
+    let ranges = waiting.iter().flat_map(|memtable| memtable.table.ranges());
+    Retain::new(keyspace.order.clone(), seen, |_| false)
+        .with_ranges(ranges)
+        .with_lifetimes(chooses.then(|| Lifetimes::new(options.clone())))
+}
+
 /// Writes the table and the segments, and makes them and their names durable. Operands are merged
 /// if `merges` is true.
 fn write<'a>(
@@ -161,11 +183,8 @@ fn write<'a>(
 ) -> JobResult<FlushOutput<'a>> {
     let inputs = waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter()));
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs.collect());
-    // Older entries may be in any table, so tombstones stay. What the memtables hold is newer than
-    // the range tombstones that were flushed before.
-    let ranges = waiting.iter().flat_map(|memtable| memtable.table.ranges());
-    let mut retain = Retain::new(keyspace.order.clone(), seen, |_| false).with_ranges(ranges);
     let options = keyspace.options().clone();
+    let mut retain = retain(keyspace, waiting, seen, &options);
     let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush)
         .noting(UpdateNotes::Newest);
     output.applying(retain.applied_ranges());
@@ -209,7 +228,18 @@ fn write<'a>(
     let tables = output.finish()?;
     assert!(tables.len() <= 1, "a flush writes one table");
     let (dropped, expiry) = (retain.dropped(), retain.expiry_change());
-    Ok(FlushOutput { output, tables, values, merged_values, segments, redirect, dropped, expiry })
+    let chosen_for = retain.lifetimes().map(Lifetimes::bytes).unwrap_or_default();
+    Ok(FlushOutput {
+        output,
+        tables,
+        values,
+        merged_values,
+        segments,
+        redirect,
+        dropped,
+        chosen_for,
+        expiry,
+    })
 }
 
 /// Returns the changes that add the range tombstones of memtables, of which those that hide nothing
@@ -237,12 +267,12 @@ fn install(
     (log_end, of_log): (LogPosition, Vec<Change>),
     written: FlushOutput<'_>,
 ) -> JobResult<FlushReport> {
-    let FlushOutput { output, tables, values, merged_values, segments, redirect, dropped, expiry } =
-        written;
+    let FlushOutput { output, tables, values, merged_values, segments, redirect, .. } = written;
     let report = FlushReport {
         bytes: tables.iter().map(|meta| meta.bytes).sum(),
         values_written: segments.bytes,
-        dropped,
+        dropped: written.dropped,
+        chosen_for: written.chosen_for,
     };
     debug_assert!(waiting.is_sorted_by(|newer, older| newer.last_seqno() > older.last_seqno()));
     let seqno = newest_seqno(&waiting);
@@ -260,7 +290,7 @@ fn install(
         }));
         changes.extend(range_changes(keyspace.id, &waiting));
         changes.push(Change::Flushed { keyspace: keyspace.id, seqno });
-        changes.extend(expiry);
+        changes.extend(written.expiry);
         let head = next_head(&runtime.set, log_end, &waiting);
         if head > version.head {
             changes.push(Change::Head(head));

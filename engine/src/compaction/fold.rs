@@ -276,6 +276,7 @@ pub fn run(
         bytes: metas.iter().map(|meta| meta.bytes).sum(),
         values_written: segments.bytes,
         dropped: retain.dropped() + redirect.dropped(),
+        ..FlushReport::default()
     };
     let plan = |version: &Version| {
         if version.keyspace(keyspace.id).is_none() {

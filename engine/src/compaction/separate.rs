@@ -42,7 +42,7 @@ impl Separator {
 
     /// Returns true if a value of `bytes` bytes that a compaction makes goes to a segment.
     pub fn separates(&self, bytes: usize) -> bool {
-        self.options.separates_at_write(bytes) || self.options.separates_at_flush(bytes)
+        self.options.separates(bytes)
     }
 
     /// Writes the value of an entry that it takes to `output`, with the entry's deadline, and

@@ -78,6 +78,18 @@ pub enum Event {
     /// of, too, next.
     #[non_exhaustive]
     ValuesOrdered { keyspace: String, bytes_written: u64, took: Duration },
+    /// The engine has chosen anew when values of a keyspace are separated
+    /// ([`Separation::Auto`](crate::Separation::Auto)), at write or at flush. Since the last choice
+    /// `written` bytes of values were, of which `young` were overwritten before a flush, and what
+    /// was strewn cost scans as much time as moving `waste` bytes.
+    #[non_exhaustive]
+    SeparationChosen {
+        keyspace: String,
+        separation: &'static str,
+        written: u64,
+        young: u64,
+        waste: u64,
+    },
     /// The opening loads the tree into memory ([`Options::pin_tree`](crate::Options::pin_tree)).
     /// It is through with `done_bytes` of the `all_bytes` of all tables, of which those that fit
     /// take `pinned_bytes` in memory. Emitted after about each sixteenth.

@@ -26,6 +26,7 @@ impl Event {
             Event::CompactionBegun { .. } => "compaction_begun",
             Event::CompactionEnded { .. } => "compaction_ended",
             Event::ValuesOrdered { .. } => "values_ordered",
+            Event::SeparationChosen { .. } => "separation_chosen",
             Event::TreeLoading { .. } => "tree_loading",
             Event::TreeLoaded { .. } => "tree_loaded",
             Event::TableNotPinned { .. } => "table_not_pinned",
@@ -106,6 +107,14 @@ fn fmt_work(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             "values of {keyspace} put in order: {} in {}",
             sized(*bytes_written),
             Took(*took)
+        ),
+        Event::SeparationChosen { keyspace, separation, written, young, waste } => write!(
+            f,
+            "values of {keyspace} are separated {separation} now: of {} written, {} died young; \
+             scans wasted as much as {}",
+            sized(*written),
+            sized(*young),
+            sized(*waste)
         ),
         Event::Ingested { keyspace, entries, tables, bytes_written, level, .. } => write!(
             f,

@@ -14,7 +14,7 @@ use crate::base::expiry::Deadline;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo};
 use crate::base::value::Value;
 use crate::memtable::Memtable;
-use crate::read::demand::ScanNotes;
+use crate::read::demand::{READ_BYTES, ScanNotes, extra_reads};
 use crate::read::fetch::{Fetcher, Want};
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
@@ -361,8 +361,9 @@ impl TreeCursor {
         let reads = fetching.reads();
         self.fetcher.note_prefetched(values, reads);
         if let Some(first) = items.first() {
-            let (values, reads) = (values as u64, reads as u64);
-            self.notes.window(&self.view, &first.key, values, value_bytes, reads);
+            let extra = extra_reads(values as u64, value_bytes, reads as u64);
+            self.settings.walks.note_read(value_bytes, extra.saturating_mul(READ_BYTES));
+            self.notes.window(&self.view, &first.key, extra);
         }
         let nothing = items.is_empty() && !self.window.is_open();
         match failed {

@@ -295,10 +295,8 @@ impl ScanNotes {
         ScanNotes { demands, open: None }
     }
 
-    /// Notes the reads of a window of `view` that begins at `key`: so many values with so many
-    /// bytes.
-    pub fn window(&mut self, view: &Arc<View>, key: &[u8], values: u64, bytes: u64, reads: u64) {
-        let extra = extra_reads(values, bytes, reads);
+    /// Notes the reads too many of a window of `view` that begins at `key`.
+    pub fn window(&mut self, view: &Arc<View>, key: &[u8], extra: u64) {
         if extra == 0 || self.demands.is_none() {
             return;
         }

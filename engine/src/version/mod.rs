@@ -38,6 +38,7 @@ pub mod placing;
 pub mod references;
 pub mod resolve;
 pub mod runtime;
+pub mod separation;
 pub mod set;
 pub mod settings;
 pub mod snapshots;

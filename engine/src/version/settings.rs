@@ -19,8 +19,7 @@ pub const DEFAULT_KEYSPACE: &str = "default";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Separation {
-    /// A large value is written once, into the log, and stays there (WiscKey). The default.
-    #[default]
+    /// A large value is written once, into the log, and stays there (WiscKey).
     AtWrite,
     /// The log is only a write-ahead log, and the memtable holds the values. A flush writes the
     /// large ones to a segment of their own, in the order of keys (Titan). So a large value is
@@ -29,6 +28,43 @@ pub enum Separation {
     AtFlush,
     /// Every value is inline; the log is only a write-ahead log.
     Off,
+    /// The engine chooses between `AtWrite` and `AtFlush` by what it sees: at flush while most
+    /// values are overwritten before their flush and commits are not synced, and while scans find
+    /// values strewn; otherwise at write, as are values of 16 KiB and more in any case. A choice is
+    /// made after a flush, from at least 16 MiB of values or a memtable of them, and an opening
+    /// begins with `AtWrite`. The default. [`KeyspaceStats::separation`](crate::KeyspaceStats::separation) is
+    /// the choice, and [`Event::SeparationChosen`](crate::Event::SeparationChosen) tells of another
+    /// one.
+    #[default]
+    Auto,
+}
+
+impl Separation {
+    /// Returns the name of the policy, as in settings and events.
+    ///
+    /// ```
+    /// assert_eq!(cleavedb::Separation::AtFlush.name(), "at_flush");
+    /// ```
+    pub fn name(self) -> &'static str {
+        match self {
+            Separation::AtWrite => "at_write",
+            Separation::AtFlush => "at_flush",
+            Separation::Off => "off",
+            Separation::Auto => "auto",
+        }
+    }
+
+    /// Returns the policy with this name, if there is one.
+    ///
+    /// ```
+    /// use cleavedb::Separation;
+    /// assert_eq!(Separation::from_name("auto"), Some(Separation::Auto));
+    /// assert_eq!(Separation::from_name("sometimes"), None);
+    /// ```
+    pub fn from_name(name: &str) -> Option<Self> {
+        use Separation::{AtFlush, AtWrite, Auto, Off};
+        [AtWrite, AtFlush, Off, Auto].into_iter().find(|policy| policy.name() == name)
+    }
 }
 
 /// The settings of a keyspace. Changing them on an existing keyspace is always safe: they only
@@ -42,8 +78,8 @@ pub enum Separation {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyspaceOptions {
-    /// The policy for separating large values. Default: at write. `Off` suits keyspaces that are
-    /// mostly scanned in short ranges; `AtFlush` lies in between. A changed policy holds for later
+    /// The policy for separating large values. Default: `Auto`, at write or at flush, as it is
+    /// chosen by what happens. `Off` suits keyspaces that are mostly scanned in short ranges. A changed policy holds for later
     /// writes and flushes: values that are in files stay where they are until
     /// [`Keyspace::convert`](crate::Keyspace::convert) moves them.
     pub separation: Separation,
@@ -91,7 +127,7 @@ pub struct KeyspaceOptions {
 impl Default for KeyspaceOptions {
     fn default() -> Self {
         KeyspaceOptions {
-            separation: Separation::AtWrite,
+            separation: Separation::Auto,
             separation_threshold: 1024,
             value_codec: Codec::None,
             value_compression_min_bytes: 512,
@@ -217,15 +253,38 @@ fn codec(name: &str) -> Result<Codec> {
         })
 }
 
+/// Values of so many bytes are separated at write where the engine chooses: each is a read of its
+/// own wherever it lies (`READ_BYTES` of `read/demand.rs`), and in memtables they leave little room
+/// for others.
+const LARGE_BYTES: usize = 16 << 10;
+
 impl KeyspaceOptions {
     /// Returns true if a value of `bytes` bytes stays in the log, and the memtable takes a pointer.
-    pub(crate) fn separates_at_write(&self, bytes: usize) -> bool {
-        self.separation == Separation::AtWrite && bytes >= self.separation_threshold
+    /// `chosen` is what `Auto` stands for.
+    pub(crate) fn separates_at_write(&self, bytes: usize, chosen: Separation) -> bool {
+        let is_at_write = match self.separation {
+            Separation::AtWrite => true,
+            Separation::Auto => chosen == Separation::AtWrite || bytes >= LARGE_BYTES,
+            Separation::AtFlush | Separation::Off => false,
+        };
+        is_at_write && bytes >= self.separation_threshold
     }
 
     /// Returns true if a flush writes an inline value of `bytes` bytes to a segment.
     pub(crate) fn separates_at_flush(&self, bytes: usize) -> bool {
-        self.separation == Separation::AtFlush && bytes >= self.separation_threshold
+        let is_at_flush = matches!(self.separation, Separation::AtFlush | Separation::Auto);
+        is_at_flush && bytes >= self.separation_threshold
+    }
+
+    /// Returns true if a value of `bytes` bytes belongs in a segment, whenever it gets there.
+    pub(crate) fn separates(&self, bytes: usize) -> bool {
+        self.separation != Separation::Off && bytes >= self.separation_threshold
+    }
+
+    /// Returns true if it is chosen for a value of `bytes` bytes when it is separated.
+    pub(crate) fn chooses_for(&self, bytes: usize) -> bool {
+        let is_medium = (self.separation_threshold..LARGE_BYTES).contains(&bytes);
+        self.separation == Separation::Auto && is_medium
     }
 
     /// Checks every field; the error names the field and its range.
@@ -291,13 +350,8 @@ impl KeyspaceOptions {
     /// ```
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        let separation = match self.separation {
-            Separation::AtWrite => "at_write",
-            Separation::AtFlush => "at_flush",
-            Separation::Off => "off",
-        };
         let rows: [(&str, String); 12] = [
-            ("separation", separation.into()),
+            ("separation", self.separation.name().into()),
             ("separation_threshold", self.separation_threshold.to_string()),
             ("value_codec", codec_name(self.value_codec).into()),
             ("value_compression_min_bytes", self.value_compression_min_bytes.to_string()),
@@ -343,12 +397,8 @@ impl KeyspaceOptions {
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
             "separation" => {
-                self.separation = match value {
-                    "at_write" => Separation::AtWrite,
-                    "at_flush" => Separation::AtFlush,
-                    "off" => Separation::Off,
-                    _ => return Err(wrong(name, value)),
-                }
+                let known = Separation::from_name(value);
+                self.separation = known.ok_or_else(|| wrong(name, value))?;
             }
             "separation_threshold" => self.separation_threshold = parsed(name, value)?,
             "value_codec" => self.value_codec = codec(value)?,
@@ -395,7 +445,8 @@ mod tests {
 
     #[test]
     fn settings_round_trip() {
-        for separation in [Separation::AtWrite, Separation::AtFlush, Separation::Off] {
+        use Separation::{AtFlush, AtWrite, Auto, Off};
+        for separation in [AtWrite, AtFlush, Off, Auto] {
             let options = KeyspaceOptions {
                 separation,
                 separation_threshold: 7,
@@ -461,20 +512,28 @@ mod tests {
 
     #[test]
     fn thresholds_zero_and_never() {
+        use Separation::{AtFlush, AtWrite, Auto, Off};
         // For each policy: whether a value is separated at write, and at flush.
-        for (separation, at_write, at_flush) in [
-            (Separation::AtWrite, true, false),
-            (Separation::AtFlush, false, true),
-            (Separation::Off, false, false),
+        for (separation, chosen, at_write, at_flush) in [
+            (AtWrite, AtFlush, true, false),
+            (AtFlush, AtWrite, false, true),
+            (Off, AtWrite, false, false),
+            (Auto, AtWrite, true, true),
+            (Auto, AtFlush, false, true),
         ] {
             let all = KeyspaceOptions { separation, separation_threshold: 0, ..Default::default() };
             let some = KeyspaceOptions { separation_threshold: 100, ..all.clone() };
             for (options, bytes, is_large) in
                 [(&all, 0, true), (&all, 1, true), (&some, 99, false), (&some, 100, true)]
             {
-                assert_eq!(options.separates_at_write(bytes), at_write && is_large);
+                assert_eq!(options.separates_at_write(bytes, chosen), at_write && is_large);
                 assert_eq!(options.separates_at_flush(bytes), at_flush && is_large);
+                assert_eq!(options.separates(bytes), (at_write || at_flush) && is_large);
             }
+            let (huge, is_auto) = (LARGE_BYTES, separation == Auto);
+            assert_eq!(some.separates_at_write(huge, chosen), at_write || is_auto);
+            let chooses = [99, 100, huge - 1, huge].map(|bytes| some.chooses_for(bytes));
+            assert_eq!(chooses, [false, is_auto, is_auto, false]);
         }
     }
 }

@@ -17,7 +17,8 @@ use crate::version::files::SegmentHandle;
 use crate::version::levels::Levels;
 use crate::version::merging::Merging;
 use crate::version::resolve::{Resolved, unknown};
-use crate::version::settings::KeyspaceOptions;
+use crate::version::separation::SeparationChoice;
+use crate::version::settings::{KeyspaceOptions, Separation};
 use crate::version::walks::WalkLengths;
 use crate::version::{LogPosition, Version};
 use arc_swap::ArcSwap;
@@ -242,6 +243,8 @@ pub struct KeyspaceState {
     dropped: AtomicBool,
     /// The lengths of the last walks of cursors.
     pub walks: Arc<WalkLengths>,
+    /// What it stands for that the settings leave separation to the engine.
+    pub choice: SeparationChoice,
 }
 
 impl KeyspaceState {
@@ -282,6 +285,7 @@ impl KeyspaceState {
             view_update: Mutex::new(()),
             dropped: AtomicBool::new(false),
             walks: Arc::default(),
+            choice: SeparationChoice::default(),
         }
     }
 
@@ -293,6 +297,15 @@ impl KeyspaceState {
     /// Returns the settings in force.
     pub fn options(&self) -> arc_swap::Guard<Arc<KeyspaceOptions>> {
         self.options.load()
+    }
+
+    /// Returns the policy for separating values: that of the settings, or what the engine has
+    /// chosen.
+    pub fn separation(&self) -> Separation {
+        match self.options().separation {
+            Separation::Auto => self.choice.now(),
+            separation => separation,
+        }
     }
 
     /// Changes the settings; they apply to everything written from now on.

@@ -1,25 +1,48 @@
 //! How far cursors walk: the lengths of a keyspace's last walks, by which the next one begins to
-//! read ahead.
+//! read ahead, and what all walks have read, by which it is chosen how values are separated.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The numbers of values that the last two walks over a keyspace asked for. In memory only: it is a
-/// guess, and a wrong one costs reads in vain or reads one after the other.
+/// The numbers of values that the last two walks over a keyspace asked for, and what all of them
+/// read. In memory only: it is a guess, and a wrong one costs reads in vain or reads one after the
+/// other.
 #[derive(Debug, Default)]
-pub struct WalkLengths(AtomicU64);
+pub struct WalkLengths {
+    last_two: AtomicU64,
+    /// Bytes of separated values that windows fetched.
+    read: AtomicU64,
+    /// What it cost that these were strewn, as [`take_read`](Self::take_read) says.
+    waste: AtomicU64,
+}
 
 impl WalkLengths {
     /// Notes a walk that asked for so many values. Of two that are noted at the same time, one may
     /// be lost.
     pub fn note(&self, values: u64) {
         let last = u64::from(u32::try_from(values).unwrap_or(u32::MAX));
-        self.0.store(self.0.load(Relaxed) << 32 | last, Relaxed);
+        self.last_two.store(self.last_two.load(Relaxed) << 32 | last, Relaxed);
+    }
+
+    /// Notes the bytes of separated values that a window fetched, and what it cost that they were
+    /// strewn.
+    pub fn note_read(&self, bytes: u64, waste: u64) {
+        self.read.fetch_add(bytes, Relaxed);
+        if waste > 0 {
+            self.waste.fetch_add(waste, Relaxed);
+        }
+    }
+
+    /// Returns the bytes of separated values that windows have fetched since the last call, and
+    /// what it cost that they were strewn, in bytes that could have been moved in the time of the
+    /// reads that order would have saved.
+    pub fn take_read(&self) -> (u64, u64) {
+        (self.read.swap(0, Relaxed), self.waste.swap(0, Relaxed))
     }
 
     /// Returns the number of values that the next walk will probably ask for: as many as the
     /// shorter of the last two, because one long walk among short ones says little.
     pub fn expected(&self) -> usize {
-        let lengths = self.0.load(Relaxed);
+        let lengths = self.last_two.load(Relaxed);
         (lengths >> 32).min(lengths & u64::from(u32::MAX)) as usize
     }
 }

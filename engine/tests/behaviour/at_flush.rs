@@ -7,7 +7,8 @@ use cleavedb::{
 };
 use std::path::Path;
 
-const POLICIES: [Separation; 3] = [Separation::AtWrite, Separation::AtFlush, Separation::Off];
+const POLICIES: [Separation; 4] =
+    [Separation::AtWrite, Separation::AtFlush, Separation::Off, Separation::Auto];
 
 fn keyspace(separation: Separation) -> KeyspaceOptions {
     KeyspaceOptions { separation, ..common::tiny_keyspace() }

@@ -13,7 +13,8 @@ use std::ops::Bound;
 use std::path::Path;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-const POLICIES: [Separation; 3] = [Separation::AtWrite, Separation::AtFlush, Separation::Off];
+const POLICIES: [Separation; 4] =
+    [Separation::AtWrite, Separation::AtFlush, Separation::Off, Separation::Auto];
 /// Longer than any test waits for what happens at once.
 const LONG: Duration = Duration::from_secs(60);
 

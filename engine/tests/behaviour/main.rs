@@ -2,6 +2,7 @@
 //! They are one program, which links once; `cargo test --test behaviour cursors::` runs a part.
 
 mod at_flush;
+mod auto;
 mod backup;
 mod basics;
 mod batches;

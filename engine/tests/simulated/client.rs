@@ -36,6 +36,7 @@ pub type Step<T = ()> = Result<T, Stop>;
 /// Returns options with minimal sizes, so that few writes cause all kinds of background work.
 pub fn tiny_options() -> Options {
     let keyspace = KeyspaceOptions {
+        separation: Separation::AtWrite,
         separation_threshold: 200,
         block_bytes: 256,
         table_bytes: 4 << 10,
@@ -82,6 +83,12 @@ pub fn inline_options() -> KeyspaceOptions {
 /// Returns the keyspace options of [`tiny_options`] with large values separated at flush.
 pub fn at_flush_options() -> KeyspaceOptions {
     KeyspaceOptions { separation: Separation::AtFlush, ..tiny_options().keyspace }
+}
+
+/// Returns the keyspace options of [`tiny_options`] with a choice, after each flush, when large
+/// values are separated.
+pub fn auto_options() -> KeyspaceOptions {
+    KeyspaceOptions { separation: Separation::Auto, ..tiny_options().keyspace }
 }
 
 /// A client with its database, its model, and the options that it opens with.

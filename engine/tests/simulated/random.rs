@@ -5,7 +5,7 @@
 //! CLEAVEDB_SECONDS=600 cargo test -p cleavedb --test simulated random_seeds -- --nocapture
 //! ```
 
-use crate::client::{DIR, at_flush_options, inline_options, read_all, tiny_options};
+use crate::client::{DIR, at_flush_options, auto_options, inline_options, read_all, tiny_options};
 use crate::crash::check_all;
 use crate::model::{Contents, append, merge_operator};
 use crate::script::{LENGTHS, durability, value};
@@ -256,7 +256,7 @@ fn open(env: &Env, seed: u64) -> cleavedb::Result<(Db, [Keyspace; 2])> {
         db.open_or_create_keyspace_with("side", with_operator(inline_options()))?,
     ];
     // The policies change from life to life, while replayed memtables wait for their flush.
-    let policies = [tiny_options().keyspace, at_flush_options(), inline_options()];
+    let policies = [tiny_options().keyspace, at_flush_options(), inline_options(), auto_options()];
     for (keyspace, draw) in keyspaces.iter().zip([seed / 7, 2 + seed / 11]) {
         let options = with_operator(policies[draw as usize % policies.len()].clone());
         // The power may fail here.

@@ -439,11 +439,13 @@ LEVELDB_EXPORT void cleavedb_writeoptions_set_durability(leveldb_writeoptions_t*
                                                          uint64_t interval_ms);
 
 /* Sets whether large values are separated from keys, and from which size on (1024 bytes): at
- * write, where they stay in the log, or at flush, where each flush writes them in key order. */
+ * write, where they stay in the log, or at flush, where each flush writes them in key order. With
+ * auto, the engine chooses between the two by overwrites and scans. */
 enum {
   cleavedb_separation_off = 0,
   cleavedb_separation_at_write = 1,
-  cleavedb_separation_at_flush = 2
+  cleavedb_separation_at_flush = 2,
+  cleavedb_separation_auto = 3
 };
 LEVELDB_EXPORT void cleavedb_options_set_separation(leveldb_options_t*, int mode);
 LEVELDB_EXPORT void cleavedb_options_set_separation_threshold(leveldb_options_t*, size_t bytes);

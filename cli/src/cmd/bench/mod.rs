@@ -93,7 +93,7 @@ struct StoreArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_threshold)]
     threshold: Option<Threshold>,
 
-    /// Where separated values go: at_write, at_flush, or off for none
+    /// When values are separated: at_write, at_flush, off for never, or auto
     #[arg(long, value_name = "POLICY", value_parser = parse_separation)]
     separation: Option<Separation>,
 
@@ -262,12 +262,8 @@ fn parse_threshold(text: &str) -> Result<Threshold, String> {
 }
 
 pub(crate) fn parse_separation(text: &str) -> Result<Separation, String> {
-    match text {
-        "at_write" => Ok(Separation::AtWrite),
-        "at_flush" => Ok(Separation::AtFlush),
-        "off" => Ok(Separation::Off),
-        _ => Err("the policies are at_write, at_flush and off".into()),
-    }
+    let unknown = || "the policies are at_write, at_flush, off and auto".to_owned();
+    Separation::from_name(text).ok_or_else(unknown)
 }
 
 fn parse_codec(text: &str) -> Result<Codec, String> {

@@ -55,7 +55,7 @@ fn a_live_database_answers_every_command() {
     done("hot", "\"keyspace\":\"some words\",\"level\":0,\"entries\":1,");
     done("hot some%20words", "\"stale_entries\":1");
     done("settings", "\"control_socket\":\"true\"");
-    done("settings", "\"some words\":{\"separation\":\"at_write\"");
+    done("settings", "\"some words\":{\"separation\":\"auto\"");
     done("jobs", &format!("\"holder\":\"process {} (", std::process::id()));
     done("jobs", "\"holders\":{\"handles\":2,");
     done("events", "\"event\":\"flush_ended\",\"text\":\"flush of some words: ");

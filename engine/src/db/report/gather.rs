@@ -10,6 +10,7 @@ use crate::stats::{Counters, StallReason};
 use crate::version::files::TableHandle;
 use crate::version::levels::LEVELS;
 use crate::version::runtime::Runtime;
+use crate::version::settings::Separation;
 use crate::version::view::View;
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,6 +175,8 @@ impl Db {
                 range_tombstones: view.levels.ranges().len() as u64,
                 memtable_bytes: view.memtables().map(|memtable| memtable.bytes()).sum(),
                 immutable_memtables: view.immutables.len() as u64,
+                separation: keyspace.separation(),
+                is_separation_chosen: options.separation == Separation::Auto,
             });
         }
         all

@@ -75,13 +75,15 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> String {
     });
     format!(
         "{{\"name\":{},\"table_entries\":{},\"tombstones\":{},\"range_tombstones\":{},\
-         \"memtable_bytes\":{},\"immutable_memtables\":{},\"levels\":[{}]}}",
+         \"memtable_bytes\":{},\"immutable_memtables\":{},\"separation\":\"{}\",\
+         \"levels\":[{}]}}",
         quoted(&keyspace.name),
         keyspace.table_entries,
         keyspace.tombstones,
         keyspace.range_tombstones,
         keyspace.memtable_bytes,
         keyspace.immutable_memtables,
+        keyspace.separation.name(),
         joined(levels)
     )
 }

@@ -7,8 +7,8 @@ mod metrics;
 mod text;
 
 use crate::base::error::Error;
-
 use crate::stats::{GcStats, Latencies, StallReason};
+use crate::version::settings::Separation;
 use std::time::Duration;
 
 /// The statistics of one level of one keyspace; [`Stats`] has an example.
@@ -41,6 +41,11 @@ pub struct KeyspaceStats {
     pub memtable_bytes: u64,
     /// Number of memtables that wait for their flush.
     pub immutable_memtables: u64,
+    /// When values are separated: the policy of the settings, or what
+    /// [`Separation::Auto`] stands for at the moment.
+    pub separation: Separation,
+    /// True if the engine has chosen that.
+    pub is_separation_chosen: bool,
 }
 
 /// The statistics of one segment, an item of [`Stats::segments`].

@@ -55,6 +55,9 @@ impl KeyspaceStats {
         if self.immutable_memtables > 0 {
             write!(f, " ({} waiting)", self.immutable_memtables)?;
         }
+        if self.is_separation_chosen {
+            write!(f, ", values separated {} by choice", self.separation.name())?;
+        }
         writeln!(f)?;
         for (number, level) in self.levels.iter().enumerate().filter(|(_, it)| it.tables > 0) {
             let LevelStats { tables, bytes, score, .. } = level;

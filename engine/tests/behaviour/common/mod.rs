@@ -65,6 +65,7 @@ pub fn tiny() -> Options {
 /// Returns the keyspace options of [`tiny`]. Values of 100 bytes and more are separated.
 pub fn tiny_keyspace() -> KeyspaceOptions {
     KeyspaceOptions {
+        separation: Separation::AtWrite,
         separation_threshold: 100,
         block_bytes: 512,
         table_bytes: 8 << 10,

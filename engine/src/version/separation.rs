@@ -1,0 +1,174 @@
+//! Chooses when the medium values of a keyspace are separated that leaves it to the engine
+//! ([`Separation::Auto`]): as they are written, so that they stay in the log (WiscKey), or by the
+//! flush, in the order of keys (Titan).
+//!
+//! What is separated at write is written once. What a flush separates costs a second write, and
+//! the memtable holds it until then; two things pay for that:
+//!
+//! - Values that are overwritten soon. They die in the memtable, and nothing is written of them
+//!   but the log, which the device mostly never takes (`commit/wal_only.rs`), unless commits are
+//!   synced.
+//! - Scans. A flush leaves values in runs in which a scan reads neighbours at once. Those that are
+//!   in the log already are put in order by `compaction/scan_order.rs`, where scans pay for it.
+//!
+//! What is known of both is in memory only: an opening begins with `AtWrite`, which is never far
+//! wrong.
+
+use crate::env::sync::Mutex;
+use crate::version::settings::{KeyspaceOptions, Separation};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A choice needs so many bytes of values that were written since the last one, or as many as a
+/// memtable has, if that is less.
+const LEAST_EVIDENCE: u64 = 16 << 20;
+/// Percent of the bytes written that must have died young for a flush to separate the others. At
+/// two thirds both are as fast and at flush writes less than half the bytes; at one third at write
+/// is faster by a quarter (`bench/record/2026-11-26-auto.md`).
+const YOUNG_PERCENT: u64 = 50;
+/// Percent below which that has ended.
+const OLD_PERCENT: u64 = 40;
+/// Scans have ended once they read less than this part, one in so many, of what is written.
+const SCANNED_PART: u64 = 8;
+
+/// What was learned of the medium values of a keyspace, in bytes. After each choice it counts half.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SeparationEvidence {
+    /// The bytes that were written.
+    pub written: u64,
+    /// Those of them that were overwritten so soon that a memtable would still have held them.
+    pub young: u64,
+    /// The bytes of separated values that cursors read.
+    pub scanned: u64,
+    /// What it cost these that values were strewn: reads too many, in bytes that could have been
+    /// moved in that time.
+    pub waste: u64,
+}
+
+/// Chooses between `AtWrite` and `AtFlush`; `now` is which of them it was. `is_log_spared` says
+/// that the log of values that die young does not get to the device.
+pub fn choose(now: Separation, evidence: &SeparationEvidence, is_log_spared: bool) -> Separation {
+    let SeparationEvidence { written, young, scanned, waste } = *evidence;
+    let is_at_flush = now == Separation::AtFlush;
+    let percent = if is_at_flush { OLD_PERCENT } else { YOUNG_PERCENT };
+    let die_young = is_log_spared && young.saturating_mul(100) >= written.saturating_mul(percent);
+    let are_scanned = match is_at_flush {
+        // Values in order cost scans nothing too much, so that says nothing any more.
+        true => scanned >= written / SCANNED_PART,
+        false => waste >= written,
+    };
+    if die_young || are_scanned { Separation::AtFlush } else { Separation::AtWrite }
+}
+
+/// The choice of one keyspace, and what is known for the next one.
+///
+/// Locks: `known` is a leaf.
+#[derive(Default)]
+pub struct SeparationChoice {
+    is_at_flush: AtomicBool,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    evidence: SeparationEvidence,
+    /// Bytes that were written since the last choice.
+    new_bytes: u64,
+}
+
+impl SeparationChoice {
+    /// Returns what [`Separation::Auto`] stands for at the moment.
+    #[inline]
+    pub fn now(&self) -> Separation {
+        match self.is_at_flush.load(Relaxed) {
+            true => Separation::AtFlush,
+            false => Separation::AtWrite,
+        }
+    }
+
+    /// Adds what a flush of the keyspace has found, and what cursors have read since the last one.
+    /// Returns what is known once so much is new that a choice can be made.
+    pub fn add(
+        &self,
+        (written, young): (u64, u64),
+        (scanned, waste): (u64, u64),
+        options: &KeyspaceOptions,
+    ) -> Option<SeparationEvidence> {
+        let mut known = self.known.lock();
+        let evidence = &mut known.evidence;
+        evidence.written += written;
+        evidence.young += young;
+        evidence.scanned += scanned;
+        evidence.waste += waste;
+        let all = *evidence;
+        known.new_bytes += written;
+        if known.new_bytes < LEAST_EVIDENCE.min(options.memtable_bytes) {
+            return None;
+        }
+        let SeparationEvidence { written, young, scanned, waste } = all;
+        let half = SeparationEvidence {
+            written: written / 2,
+            young: young / 2,
+            scanned: scanned / 2,
+            waste: waste / 2,
+        };
+        *known = Known { evidence: half, new_bytes: 0 };
+        Some(all)
+    }
+
+    /// Makes a choice; returns true if it is another than before. What is in memtables stays as it
+    /// is, and writes that have begun may still go by the old one: readers and flushes take both.
+    pub fn set(&self, separation: Separation) -> bool {
+        let is_at_flush = separation == Separation::AtFlush;
+        self.is_at_flush.swap(is_at_flush, Relaxed) != is_at_flush
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::golden::{golden, number, pair};
+
+    /// Runs a case: each line `written=64M young=40M scanned=0 waste=0 log=spared` is what became
+    /// known since the line before. Writes the choice after each.
+    fn run(lines: &[&str]) -> String {
+        let (mut now, mut text) = (Separation::AtWrite, String::new());
+        for line in lines {
+            let (mut evidence, mut is_log_spared) = (SeparationEvidence::default(), true);
+            for (name, value) in line.split_whitespace().map(pair) {
+                match name {
+                    "written" => evidence.written = number(value),
+                    "young" => evidence.young = number(value),
+                    "scanned" => evidence.scanned = number(value),
+                    "waste" => evidence.waste = number(value),
+                    "log" => is_log_spared = value == "spared",
+                    _ => panic!("{name}"),
+                }
+            }
+            now = choose(now, &evidence, is_log_spared);
+            text += &format!("{}\n", now.name());
+        }
+        text
+    }
+
+    #[test]
+    fn golden_when_values_are_separated() {
+        golden("version/testdata/separation.txt", run);
+    }
+
+    #[test]
+    fn a_choice_is_made_once_enough_was_written() {
+        let choice = SeparationChoice::default();
+        let options = KeyspaceOptions::default();
+        assert_eq!(choice.add((10 << 20, 7 << 20), (100, 0), &options), None);
+        let known = choice.add((10 << 20, 1 << 20), (1000, 16 << 10), &options).unwrap();
+        assert_eq!((known.written, known.young), (20 << 20, 8 << 20));
+        assert_eq!((known.scanned, known.waste), (1100, 16 << 10));
+        let small = KeyspaceOptions { memtable_bytes: 4 << 10, ..options };
+        let known = choice.add((4 << 10, 0), (0, 0), &small).unwrap();
+        assert_eq!((known.written, known.young), ((10 << 20) + (4 << 10), 4 << 20), "half counts");
+        assert_eq!((known.scanned, known.waste), (550, 8 << 10));
+        assert_eq!(choice.now(), Separation::AtWrite);
+        assert!(choice.set(Separation::AtFlush) && !choice.set(Separation::AtFlush));
+        assert_eq!(choice.now(), Separation::AtFlush);
+    }
+}
