@@ -88,34 +88,31 @@ impl FeedSource<'_> {
     }
 
     /// Returns true if the log has all commits from the beginning of its newest segment with any up
-    /// to the number `visible`. The last segments of an earlier session may be gone, with nothing
-    /// behind them that would tell.
+    /// to the number `visible`. The last segments may be gone, with nothing behind them that would
+    /// tell.
     fn reaches(&self, newest: &BegunSegment, visible: SeqNo) -> Result<bool> {
-        let segment = newest.live.handle.segment.clone();
-        if segment.committed().is_some() {
-            // This session wrote to it.
-            return Ok(true);
-        }
         let end = self.end(&newest.live);
-        let mut frames = FrameReader::new(segment, newest.head);
+        let mut frames = FrameReader::new(newest.live.handle.segment.clone(), newest.head);
         frames.skip(end, visible.saturating_sub(1))?;
         Ok(frames.next_first(end)?.is_some())
     }
 
-    /// Finds the segment of the first commit that ends behind `since`, which is less than
-    /// `visible`, or with `None` of the first that the log has. Walks the segments from the newest
-    /// back, so its cost is one small read for each segment that is going to be read, and before
-    /// the first commit of a session those of the newest.
-    fn find(&self, since: Option<SeqNo>, visible: SeqNo) -> Result<Found> {
+    /// Finds the segment of the first commit that ends behind `since`, or with `None` of the first
+    /// that the log has; if all up to a number are wanted, nothing unless they are there. Walks the
+    /// segments from the newest back, so its cost is one small read for each segment that is going
+    /// to be read, and for the latter those of the newest.
+    fn find(&self, since: Option<SeqNo>, wanted: Option<SeqNo>) -> Result<Found> {
         let all = self.segments(SegmentId(0));
         let mut first: Option<BegunSegment> = None;
         for live in all.values().rev() {
             let Some(begun) = self.begun(live)? else { continue };
-            if since.is_some() && first.is_none() && !self.reaches(&begun, visible)? {
-                return Ok(Found::Nothing);
-            }
             // Nothing behind a hole is looked for: where the next frame begins, is not known.
             if !live.holes.is_empty() {
+                break;
+            }
+            if let Some(wanted) = wanted.filter(|_| first.is_none())
+                && !self.reaches(&begun, wanted)?
+            {
                 break;
             }
             if let Some(later) = &first
@@ -305,7 +302,9 @@ impl LogFeed {
     fn find(&mut self, source: FeedSource<'_>, since: Option<SeqNo>) -> Result<()> {
         // The number is read first: a commit that comes during the search is behind it.
         let visible = source.runtime.snapshots.visible();
-        match source.find(since, visible)? {
+        // Who keeps the log gets all that is there now, or is told at once. It can't go later.
+        let wanted = since.and(self.pin.as_ref()).map(|_| visible);
+        match source.find(since, wanted)? {
             Found::Start(begun) => {
                 if since.is_none() {
                     self.position = begun.head.first_seqno.saturating_sub(1);
@@ -333,7 +332,7 @@ impl LogFeed {
 
 /// Returns the error of a feed that was to go on behind `position`.
 fn gone_from(source: FeedSource<'_>, position: SeqNo) -> Error {
-    match source.find(None, 0) {
+    match source.find(None, None) {
         Ok(Found::Start(first)) => gone(position, Some(first.head.first_seqno)),
         Ok(_) => gone(position, None),
         Err(error) => error,

@@ -166,9 +166,9 @@ fn i06_a_snapshot_sees_the_same_after_any_catch_up() {
 /// shows exactly what was committed.
 #[test]
 fn i01_i06_random_histories_are_followed_exactly() {
-    for seed in 0..12 {
-        let separation =
-            [Separation::AtWrite, Separation::AtFlush, Separation::Off][seed as usize % 3];
+    for seed in 0..16 {
+        use Separation::{AtFlush, AtWrite, Auto, Off};
+        let separation = [AtWrite, AtFlush, Off, Auto][seed as usize % 4];
         let operator = (seed % 2 == 0).then(|| merge_operators::APPEND.into());
         let options = KeyspaceOptions {
             separation,
