@@ -276,7 +276,7 @@ impl Committer {
 
     /// Makes everything committed so far durable, without holding writers up during the sync.
     /// Returns the end of the log at that time.
-    pub fn sync(&self) -> Result<LogPosition> {
+    pub fn sync(&self) -> Result<LogReach> {
         let (seqno, end, syncer) = {
             let mut log = self.log.lock();
             self.parts.runtime.health.check()?;
@@ -304,8 +304,17 @@ impl Committer {
             None => self.parts.log.sync_sealed(end.segment)?,
         }
         self.parts.log.note_durable(seqno);
-        Ok(end)
+        Ok(LogReach { position: end, seqno })
     }
+}
+
+/// How far the log reached at some time.
+#[derive(Debug, Clone, Copy)]
+pub struct LogReach {
+    /// The place behind the last commit.
+    pub position: LogPosition,
+    /// The newest number that was used before it.
+    pub seqno: SeqNo,
 }
 
 /// Returns an error if one of these keyspaces was dropped. It is called under the lock of the log,

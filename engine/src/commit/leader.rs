@@ -90,6 +90,7 @@ impl Committer {
             Durability::Buffered => {}
             Durability::Os => writer.write_out()?,
             Durability::SyncEvery(time) => {
+                log.segments_since_sync = 0;
                 writer.write_out()?;
                 (parts.sync_within)(time);
             }

@@ -213,9 +213,6 @@ impl LogShared {
     /// Records that every commit up to `seqno` is on stable storage.
     pub(super) fn note_durable(&self, seqno: SeqNo) {
         debug_assert!(seqno <= self.runtime.snapshots.visible(), "what is durable was committed");
-        // I6: the head of the log may pass the only record of the number. One that is not durable
-        // must not get to the manifest: after a power cut it would be a gap in the log.
-        self.runtime.set.note_seqno(seqno);
         self.durable.fetch_max(seqno, Ordering::AcqRel);
     }
 

@@ -106,7 +106,7 @@ struct LogFound {
 }
 
 /// Inserts a record of the log, at `pointer`, into a memtable of a keyspace with these settings, as
-/// the writer did.
+/// a writer did that separates at write where it is chosen.
 pub fn insert_record(
     memtable: &Memtable,
     record: &RecordView<'_>,

@@ -18,7 +18,7 @@
 use crate::base::error::Result;
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
-use crate::commit::group::Committer;
+use crate::commit::group::{Committer, LogReach};
 use crate::commit::log::{Log, LogShared};
 use crate::commit::unsynced::UnsyncedSegment;
 use crate::segment::{HEAD_BYTES, SegmentWriter};
@@ -26,7 +26,7 @@ use crate::throttle::tree::MOST_UNSYNCED;
 use crate::version::LogPosition;
 use crate::version::edit::Change;
 use crate::version::job::JobResult;
-use crate::version::view::LoggedMemtable;
+use crate::version::view::{KeyspaceState, LoggedMemtable};
 use std::sync::Arc;
 
 /// A WAL-only segment is not ended for a flush that would spare fewer bytes than this, or than the
@@ -84,8 +84,8 @@ impl LogShared {
 
     /// Has `install` make the edit that takes the commits before `end` to tables, the newest of
     /// which has the number `seqno`. The edit must have the changes that it is given: they remove
-    /// the WAL-only segments before `end`, and name the newest number in them. I2: nobody syncs
-    /// them meanwhile, so each is either synced or removed.
+    /// the WAL-only segments before `end`. I2: nobody syncs them meanwhile, so each is either
+    /// synced or removed.
     pub fn replace_wal_only<T>(
         &self,
         end: SegmentId,
@@ -97,10 +97,7 @@ impl LogShared {
             // the head of one that goes.
             self.record_sealed()?;
             let remove = |segment: &UnsyncedSegment| Change::RemoveSegment { id: segment.id };
-            let mut changes: Vec<Change> = segments.iter().map(remove).collect();
-            // I6: the segments may be the only record of numbers that a dropped keyspace has used.
-            changes.extend(segments.last().map(|last| Change::LastSeqno(last.last_seqno)));
-            let installed = install(changes)?;
+            let installed = install(segments.iter().map(remove).collect())?;
             self.note_durable(seqno);
             let bytes = segments.iter().map(|segment| segment.length - HEAD_BYTES as u64).sum();
             self.runtime.counters.log_bytes_spared.add(bytes);
@@ -111,15 +108,20 @@ impl LogShared {
 }
 
 impl Committer {
-    /// Returns true if the log of what is only in memtables mostly goes before the device gets it.
-    pub fn is_log_spared(&self) -> bool {
+    /// Returns true if the log of what the memtables of `keyspace` hold mostly goes before the
+    /// device gets it: nobody asks for syncs, and the oldest entry that is in no table is its own,
+    /// so that its flushes replace whole segments.
+    pub fn is_log_spared(&self, keyspace: &KeyspaceState) -> bool {
         let log = self.log.lock();
-        self.log().may_be_wal_only() && log.segments_since_sync >= UNASKED_SEGMENTS
+        let is_unasked = log.segments_since_sync >= UNASKED_SEGMENTS;
+        let own = keyspace.view().memtables().filter_map(|memtable| memtable.first()).min();
+        let is_oldest = self.parts.runtime.set.first_unflushed(&[]) == own;
+        is_unasked && is_oldest && self.log().may_be_wal_only()
     }
 
     /// Returns the end of the log before which a flush of these memtables, newest first, replaces
     /// all that is not synced; `None` if the log has to be synced for it.
-    pub fn end_of_wal_only(&self, flushed: &[Arc<LoggedMemtable>]) -> Result<Option<LogPosition>> {
+    pub fn end_of_wal_only(&self, flushed: &[Arc<LoggedMemtable>]) -> Result<Option<LogReach>> {
         let shared = self.log();
         let mut log = self.log.lock();
         self.parts.runtime.health.check()?;
@@ -136,13 +138,14 @@ impl Committer {
             shared.seal_active(&mut log)?;
         }
         let end = match log.active.as_ref() {
-            Some(active) if log.active_first_seqno > newest => {
-                LogPosition { segment: active.id(), offset: HEAD_BYTES as u64 }
-            }
+            Some(active) if log.active_first_seqno > newest => LogReach {
+                position: LogPosition { segment: active.id(), offset: HEAD_BYTES as u64 },
+                seqno: log.active_first_seqno - 1,
+            },
             Some(_) => return Ok(None),
-            None => shared.end(&log),
+            None => LogReach { position: shared.end(&log), seqno: log.next_seqno - 1 },
         };
         // I1, I2: what other memtables have must not be older than what becomes durable.
-        Ok(Some(end).filter(|end| first.is_none_or(|first| first >= *end)))
+        Ok(Some(end).filter(|end| first.is_none_or(|first| first >= end.position)))
     }
 }

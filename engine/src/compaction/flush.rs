@@ -21,7 +21,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::KeyspaceId;
 use crate::base::range_tombstone::RangeTombstone;
-use crate::commit::group::Committer;
+use crate::commit::group::{Committer, LogReach};
 use crate::compaction::job;
 use crate::compaction::lifetimes::Lifetimes;
 use crate::compaction::operands::OperandMerger;
@@ -78,13 +78,25 @@ pub fn move_head(runtime: &Runtime, committer: &Committer) -> Result<bool> {
     move_head_to(runtime, committer.sync()?)
 }
 
+/// Returns the change that moves the head of the log from `before` to `head`, if it moves. I6: at
+/// the end of the log it passes the only record of numbers that a dropped keyspace has used, so
+/// these go with it. Further numbers must not get to the manifest: those of commits that a crash
+/// takes would be a gap in the log.
+fn head_changes(before: LogPosition, head: LogPosition, log_end: LogReach) -> Vec<Change> {
+    if head <= before {
+        return Vec::new();
+    }
+    let used = (head == log_end.position).then_some(Change::LastSeqno(log_end.seqno));
+    used.into_iter().chain([Change::Head(head)]).collect()
+}
+
 /// Does as [`move_head`] for a log that ends at `log_end` and is durable up to there.
-pub fn move_head_to(runtime: &Runtime, log_end: LogPosition) -> Result<bool> {
+pub fn move_head_to(runtime: &Runtime, log_end: LogReach) -> Result<bool> {
     let mut moved = false;
     let plan = |version: &crate::version::Version| {
-        let head = next_head(&runtime.set, log_end, &[]);
+        let head = next_head(&runtime.set, log_end.position, &[]);
         moved = head > version.head;
-        Ok(Edit::new(if moved { vec![Change::Head(head)] } else { Vec::new() }))
+        Ok(Edit::new(head_changes(version.head, head, log_end)))
     };
     runtime.set.apply(plan, &[], None)?;
     Ok(moved)
@@ -146,7 +158,7 @@ pub fn run(
         return install(runtime, keyspace, waiting, (log_end, Vec::new()), written);
     }
     let newest = newest_seqno(&waiting);
-    committer.log().replace_wal_only(log_end.segment, newest, |of_log| {
+    committer.log().replace_wal_only(log_end.position.segment, newest, |of_log| {
         install(runtime, keyspace, waiting, (log_end, of_log), written)
     })
 }
@@ -264,7 +276,7 @@ fn install(
     runtime: &Runtime,
     keyspace: &Arc<KeyspaceState>,
     waiting: Vec<Arc<LoggedMemtable>>,
-    (log_end, of_log): (LogPosition, Vec<Change>),
+    (log_end, of_log): (LogReach, Vec<Change>),
     written: FlushOutput<'_>,
 ) -> JobResult<FlushReport> {
     let FlushOutput { output, tables, values, merged_values, segments, redirect, .. } = written;
@@ -291,10 +303,8 @@ fn install(
         changes.extend(range_changes(keyspace.id, &waiting));
         changes.push(Change::Flushed { keyspace: keyspace.id, seqno });
         changes.extend(written.expiry);
-        let head = next_head(&runtime.set, log_end, &waiting);
-        if head > version.head {
-            changes.push(Change::Head(head));
-        }
+        let head = next_head(&runtime.set, log_end.position, &waiting);
+        changes.extend(head_changes(version.head, head, log_end));
         let is_behind = |change: &Change| match change {
             Change::RemoveSegment { id } => *id < head.segment,
             _ => true,

@@ -2,6 +2,7 @@
 
 use crate::background::CompactionReason;
 use crate::base::error::{ErrorKind, Result};
+use crate::commit::group::LogReach;
 use crate::compaction::deletions::MAX_READ_BYTES;
 use crate::compaction::level0;
 use crate::compaction::picker::pick_range;
@@ -63,11 +64,11 @@ impl Core {
             for keyspace in &keyspaces {
                 keyspace.rotate_memtable();
             }
-            self.committer.log().end(&log)
+            LogReach { position: self.committer.log().end(&log), seqno: self.snapshots.visible() }
         };
         for keyspace in &keyspaces {
             let seen = self.snapshots.seen();
-            let report = fold::run(runtime, fold, keyspace, seen, log_end);
+            let report = fold::run(runtime, fold, keyspace, seen, log_end.position);
             // A keyspace that was dropped meanwhile leaves nothing to fold.
             if report.is_err() && keyspace.check().is_err() {
                 continue;
