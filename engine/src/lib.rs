@@ -1,9 +1,9 @@
 //! CleaveDB: an embeddable key-value storage engine for SSDs.
 //!
-//! Large values are kept apart from keys: a value is written once, into the log, and stays there,
-//! while a small tree holds keys and pointers (WiscKey, FAST '16). So compaction moves keys only,
-//! writes are amplified little, and the tree mostly fits in memory. Keys and values are bytes;
-//! keys are ordered, by default as bytes.
+//! Large values are kept apart from keys: a value stays in the log (WiscKey, FAST '16), or a flush
+//! brings it into key order (Titan), while a small tree holds keys and pointers. So compaction
+//! moves keys only, writes are amplified little, and the tree mostly fits in memory. Keys and
+//! values are bytes; keys are ordered, by default as bytes.
 //!
 //! # Open, write, read
 //!

@@ -68,22 +68,21 @@ impl Background {
 
     /// Chooses when the values of a keyspace are separated, by those that a flush has met.
     fn choose_separation(&self, keyspace: &KeyspaceState, chosen_for: (u64, u64)) {
-        let options = keyspace.options();
+        let (options, costs) = (keyspace.options(), keyspace.walks.take_costs());
         if options.separation != Separation::Auto {
             return;
         }
         let choice = &keyspace.choice;
-        let Some(evidence) = choice.add(chosen_for, keyspace.walks.take_read(), &options) else {
-            return;
-        };
-        let separation = choose(choice.now(), &evidence, self.committer.is_log_spared());
-        if choice.set(separation) {
-            let SeparationEvidence { written, young, waste, .. } = evidence;
+        let Some(evidence) = choice.add(chosen_for, costs, &options) else { return };
+        let reason = choose(choice.reason(), &evidence, self.committer.is_log_spared(keyspace));
+        if choice.set(reason) {
+            let SeparationEvidence { written, young, scanned, waste } = evidence;
             self.runtime.emit(Event::SeparationChosen {
                 keyspace: keyspace.name.clone(),
-                separation: separation.name(),
+                separation: reason.separation().name(),
                 written,
                 young,
+                scanned,
                 waste,
             });
         }

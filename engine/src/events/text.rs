@@ -108,7 +108,7 @@ fn fmt_work(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             sized(*bytes_written),
             Took(*took)
         ),
-        Event::SeparationChosen { keyspace, separation, written, young, waste } => write!(
+        Event::SeparationChosen { keyspace, separation, written, young, waste, .. } => write!(
             f,
             "values of {keyspace} are separated {separation} now: of {} written, {} died young; \
              scans wasted as much as {}",

@@ -361,8 +361,9 @@ impl TreeCursor {
         let reads = fetching.reads();
         self.fetcher.note_prefetched(values, reads);
         if let Some(first) = items.first() {
-            let extra = extra_reads(values as u64, value_bytes, reads as u64);
-            self.settings.walks.note_read(value_bytes, extra.saturating_mul(READ_BYTES));
+            let values = values as u64;
+            let extra = extra_reads(values, value_bytes, reads as u64);
+            self.settings.walks.note_costs(values * READ_BYTES, extra * READ_BYTES);
             self.notes.window(&self.view, &first.key, extra);
         }
         let nothing = items.is_empty() && !self.window.is_open();

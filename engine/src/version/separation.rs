@@ -16,19 +16,22 @@
 
 use crate::env::sync::Mutex;
 use crate::version::settings::{KeyspaceOptions, Separation};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// A choice needs so many bytes of values that were written since the last one, or as many as a
 /// memtable has, if that is less.
 const LEAST_EVIDENCE: u64 = 16 << 20;
 /// Percent of the bytes written that must have died young for a flush to separate the others. At
-/// two thirds both are as fast and at flush writes less than half the bytes; at one third at write
-/// is faster by a quarter (`bench/record/2026-11-26-auto.md`).
+/// two thirds both are as fast and at flush writes much less; at one third at write is faster
+/// (`bench/record/2026-11-26-auto.md`).
 const YOUNG_PERCENT: u64 = 50;
 /// Percent below which that has ended.
 const OLD_PERCENT: u64 = 40;
-/// Scans have ended once they read less than this part, one in so many, of what is written.
-const SCANNED_PART: u64 = 8;
+/// Scans have ended once they would waste less than this part, one in so many, of what is written,
+/// if all values were strewn.
+const SCANNED_PART: u64 = 2;
+/// Scans count up to so many times what is written, so that those of long ago are forgotten.
+const MOST_SCANNED: u64 = 4;
 
 /// What was learned of the medium values of a keyspace, in bytes. After each choice it counts half.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,26 +40,71 @@ pub struct SeparationEvidence {
     pub written: u64,
     /// Those of them that were overwritten so soon that a memtable would still have held them.
     pub young: u64,
-    /// The bytes of separated values that cursors read.
+    /// What reads would have cost cursors if all values had been strewn, in bytes that could have
+    /// been moved in that time.
     pub scanned: u64,
-    /// What it cost these that values were strewn: reads too many, in bytes that could have been
-    /// moved in that time.
+    /// What it cost them that some were.
     pub waste: u64,
 }
 
-/// Chooses between `AtWrite` and `AtFlush`; `now` is which of them it was. `is_log_spared` says
-/// that the log of values that die young does not get to the device.
-pub fn choose(now: Separation, evidence: &SeparationEvidence, is_log_spared: bool) -> Separation {
+impl SeparationEvidence {
+    fn halved(self) -> SeparationEvidence {
+        let most = self.written.saturating_mul(MOST_SCANNED);
+        SeparationEvidence {
+            written: self.written / 2,
+            young: self.young / 2,
+            scanned: self.scanned.min(most) / 2,
+            waste: self.waste.min(most) / 2,
+        }
+    }
+}
+
+/// When the medium values of a keyspace are separated, and why.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SeparationReason {
+    /// At write: nothing speaks for another time.
+    #[default]
+    WrittenOnce,
+    /// At flush, because most are overwritten before.
+    DieYoung,
+    /// At flush, because scans find those in the log strewn.
+    Scanned,
+}
+
+impl SeparationReason {
+    const ALL: [SeparationReason; 3] =
+        [SeparationReason::WrittenOnce, SeparationReason::DieYoung, SeparationReason::Scanned];
+
+    /// Returns when values are separated.
+    pub fn separation(self) -> Separation {
+        match self {
+            SeparationReason::WrittenOnce => Separation::AtWrite,
+            SeparationReason::DieYoung | SeparationReason::Scanned => Separation::AtFlush,
+        }
+    }
+}
+
+/// Chooses anew; `now` is the choice in force. `is_log_spared` says that the log of values that die
+/// young does not get to the device.
+pub fn choose(
+    now: SeparationReason,
+    evidence: &SeparationEvidence,
+    is_log_spared: bool,
+) -> SeparationReason {
     let SeparationEvidence { written, young, scanned, waste } = *evidence;
-    let is_at_flush = now == Separation::AtFlush;
-    let percent = if is_at_flush { OLD_PERCENT } else { YOUNG_PERCENT };
+    let percent = if now == SeparationReason::DieYoung { OLD_PERCENT } else { YOUNG_PERCENT };
     let die_young = is_log_spared && young.saturating_mul(100) >= written.saturating_mul(percent);
-    let are_scanned = match is_at_flush {
-        // Values in order cost scans nothing too much, so that says nothing any more.
-        true => scanned >= written / SCANNED_PART,
-        false => waste >= written,
+    let are_scanned = match now {
+        // Values in order cost scans nothing too much, so the waste says nothing any more.
+        SeparationReason::Scanned => scanned >= written / SCANNED_PART,
+        _ => waste >= written,
     };
-    if die_young || are_scanned { Separation::AtFlush } else { Separation::AtWrite }
+    match (die_young, are_scanned) {
+        (true, _) => SeparationReason::DieYoung,
+        (false, true) => SeparationReason::Scanned,
+        (false, false) => SeparationReason::WrittenOnce,
+    }
 }
 
 /// The choice of one keyspace, and what is known for the next one.
@@ -64,7 +112,7 @@ pub fn choose(now: Separation, evidence: &SeparationEvidence, is_log_spared: boo
 /// Locks: `known` is a leaf.
 #[derive(Default)]
 pub struct SeparationChoice {
-    is_at_flush: AtomicBool,
+    reason: AtomicU8,
     known: Mutex<Known>,
 }
 
@@ -76,16 +124,19 @@ struct Known {
 }
 
 impl SeparationChoice {
+    /// Returns the choice in force.
+    #[inline]
+    pub fn reason(&self) -> SeparationReason {
+        SeparationReason::ALL[usize::from(self.reason.load(Relaxed))]
+    }
+
     /// Returns what [`Separation::Auto`] stands for at the moment.
     #[inline]
     pub fn now(&self) -> Separation {
-        match self.is_at_flush.load(Relaxed) {
-            true => Separation::AtFlush,
-            false => Separation::AtWrite,
-        }
+        self.reason().separation()
     }
 
-    /// Adds what a flush of the keyspace has found, and what cursors have read since the last one.
+    /// Adds what a flush of the keyspace has found, and what scans have cost since the last one.
     /// Returns what is known once so much is new that a choice can be made.
     pub fn add(
         &self,
@@ -97,29 +148,23 @@ impl SeparationChoice {
         let evidence = &mut known.evidence;
         evidence.written += written;
         evidence.young += young;
-        evidence.scanned += scanned;
-        evidence.waste += waste;
+        evidence.scanned = evidence.scanned.saturating_add(scanned);
+        evidence.waste = evidence.waste.saturating_add(waste);
         let all = *evidence;
         known.new_bytes += written;
         if known.new_bytes < LEAST_EVIDENCE.min(options.memtable_bytes) {
             return None;
         }
-        let SeparationEvidence { written, young, scanned, waste } = all;
-        let half = SeparationEvidence {
-            written: written / 2,
-            young: young / 2,
-            scanned: scanned / 2,
-            waste: waste / 2,
-        };
-        *known = Known { evidence: half, new_bytes: 0 };
+        *known = Known { evidence: all.halved(), new_bytes: 0 };
         Some(all)
     }
 
-    /// Makes a choice; returns true if it is another than before. What is in memtables stays as it
-    /// is, and writes that have begun may still go by the old one: readers and flushes take both.
-    pub fn set(&self, separation: Separation) -> bool {
-        let is_at_flush = separation == Separation::AtFlush;
-        self.is_at_flush.swap(is_at_flush, Relaxed) != is_at_flush
+    /// Makes a choice; returns true if values are separated at another time than before. What is in
+    /// memtables stays as it is, and writes that have begun may still go by the old one: readers
+    /// and flushes take both.
+    pub fn set(&self, reason: SeparationReason) -> bool {
+        let before = self.reason.swap(reason as u8, Relaxed);
+        SeparationReason::ALL[usize::from(before)].separation() != reason.separation()
     }
 }
 
@@ -131,7 +176,7 @@ mod tests {
     /// Runs a case: each line `written=64M young=40M scanned=0 waste=0 log=spared` is what became
     /// known since the line before. Writes the choice after each.
     fn run(lines: &[&str]) -> String {
-        let (mut now, mut text) = (Separation::AtWrite, String::new());
+        let (mut now, mut text) = (SeparationReason::default(), String::new());
         for line in lines {
             let (mut evidence, mut is_log_spared) = (SeparationEvidence::default(), true);
             for (name, value) in line.split_whitespace().map(pair) {
@@ -145,7 +190,7 @@ mod tests {
                 }
             }
             now = choose(now, &evidence, is_log_spared);
-            text += &format!("{}\n", now.name());
+            text += &format!("{} {now:?}\n", now.separation().name());
         }
         text
     }
@@ -167,8 +212,14 @@ mod tests {
         let known = choice.add((4 << 10, 0), (0, 0), &small).unwrap();
         assert_eq!((known.written, known.young), ((10 << 20) + (4 << 10), 4 << 20), "half counts");
         assert_eq!((known.scanned, known.waste), (550, 8 << 10));
+        let all = choice.add((4 << 20, 0), (u64::MAX, u64::MAX), &small).unwrap();
+        assert_eq!(all.waste, u64::MAX);
+        let known = choice.add((4 << 20, 0), (0, 0), &small).unwrap();
+        assert_eq!(known.waste, 2 * all.written, "scans of long ago are forgotten");
         assert_eq!(choice.now(), Separation::AtWrite);
-        assert!(choice.set(Separation::AtFlush) && !choice.set(Separation::AtFlush));
+        assert!(choice.set(SeparationReason::DieYoung));
+        assert!(!choice.set(SeparationReason::Scanned));
         assert_eq!(choice.now(), Separation::AtFlush);
+        assert!(choice.set(SeparationReason::WrittenOnce));
     }
 }

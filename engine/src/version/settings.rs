@@ -29,12 +29,12 @@ pub enum Separation {
     /// Every value is inline; the log is only a write-ahead log.
     Off,
     /// The engine chooses between `AtWrite` and `AtFlush` by what it sees: at flush while most
-    /// values are overwritten before their flush and commits are not synced, and while scans find
-    /// values strewn; otherwise at write, as are values of 16 KiB and more in any case. A choice is
-    /// made after a flush, from at least 16 MiB of values or a memtable of them, and an opening
-    /// begins with `AtWrite`. The default. [`KeyspaceStats::separation`](crate::KeyspaceStats::separation) is
-    /// the choice, and [`Event::SeparationChosen`](crate::Event::SeparationChosen) tells of another
-    /// one.
+    /// values are overwritten before their flush and the log of them is not synced, or while scans
+    /// find values strewn; otherwise at write, as are values of 16 KiB and more in any case. A
+    /// choice is made after a flush, from at least 16 MiB of values or a memtable of them, and an
+    /// opening begins with `AtWrite`. The default.
+    /// [`KeyspaceStats::separation`](crate::KeyspaceStats::separation) is the choice, and
+    /// [`Event::SeparationChosen`](crate::Event::SeparationChosen) tells of another one.
     #[default]
     Auto,
 }
@@ -79,9 +79,9 @@ impl Separation {
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyspaceOptions {
     /// The policy for separating large values. Default: `Auto`, at write or at flush, as it is
-    /// chosen by what happens. `Off` suits keyspaces that are mostly scanned in short ranges. A changed policy holds for later
-    /// writes and flushes: values that are in files stay where they are until
-    /// [`Keyspace::convert`](crate::Keyspace::convert) moves them.
+    /// chosen by what happens. `Off` suits keyspaces that are mostly scanned in short ranges. A
+    /// changed policy holds for later writes and flushes: values that are in files stay where they
+    /// are until [`Keyspace::convert`](crate::Keyspace::convert) moves them.
     pub separation: Separation,
     /// Values of at least this many bytes are separated. Default 1024. 0 separates every value;
     /// smaller thresholds save compaction work and cost scan speed.

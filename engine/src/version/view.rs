@@ -243,7 +243,7 @@ pub struct KeyspaceState {
     dropped: AtomicBool,
     /// The lengths of the last walks of cursors.
     pub walks: Arc<WalkLengths>,
-    /// What it stands for that the settings leave separation to the engine.
+    /// The engine's choice, where the settings leave separation to it.
     pub choice: SeparationChoice,
 }
 

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[derive(Debug, Default)]
 pub struct WalkLengths {
     last_two: AtomicU64,
-    /// Bytes of separated values that windows fetched.
-    read: AtomicU64,
-    /// What it cost that these were strewn, as [`take_read`](Self::take_read) says.
+    /// What all reads would have cost if the values had been strewn, and what it cost that some
+    /// were, as [`take_costs`](Self::take_costs) says.
+    if_strewn: AtomicU64,
     waste: AtomicU64,
 }
 
@@ -23,20 +23,20 @@ impl WalkLengths {
         self.last_two.store(self.last_two.load(Relaxed) << 32 | last, Relaxed);
     }
 
-    /// Notes the bytes of separated values that a window fetched, and what it cost that they were
-    /// strewn.
-    pub fn note_read(&self, bytes: u64, waste: u64) {
-        self.read.fetch_add(bytes, Relaxed);
+    /// Notes what it would have cost a window if its values had been strewn, and what it cost that
+    /// some were.
+    pub fn note_costs(&self, if_strewn: u64, waste: u64) {
+        self.if_strewn.fetch_add(if_strewn, Relaxed);
         if waste > 0 {
             self.waste.fetch_add(waste, Relaxed);
         }
     }
 
-    /// Returns the bytes of separated values that windows have fetched since the last call, and
-    /// what it cost that they were strewn, in bytes that could have been moved in the time of the
-    /// reads that order would have saved.
-    pub fn take_read(&self) -> (u64, u64) {
-        (self.read.swap(0, Relaxed), self.waste.swap(0, Relaxed))
+    /// Returns what the windows since the last call would have cost if all separated values had
+    /// been strewn, and what it cost that some were: reads, in bytes that could have been moved in
+    /// the time of each.
+    pub fn take_costs(&self) -> (u64, u64) {
+        (self.if_strewn.swap(0, Relaxed), self.waste.swap(0, Relaxed))
     }
 
     /// Returns the number of values that the next walk will probably ask for: as many as the

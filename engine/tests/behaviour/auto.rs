@@ -104,11 +104,11 @@ fn synced_values_are_separated_at_write_though_they_die_young() {
     let (db, choices) = open(dir.path());
     put(&db, 20, 0..50, Durability::Sync);
     assert_eq!(choice(&db), Separation::AtWrite);
-    put(&db, 20, 50..150, Durability::Os);
+    put(&db, 20, 50..250, Durability::Os);
     assert_eq!(choice(&db), Separation::AtFlush);
-    put(&db, 20, 150..200, Durability::Sync);
+    put(&db, 20, 250..300, Durability::Sync);
     assert_eq!(choice(&db), Separation::AtWrite);
-    check(&db, 20, 199);
+    check(&db, 20, 299);
     assert_eq!(*choices.0.lock().unwrap(), ["at_flush", "at_write"]);
 }
 
