@@ -123,7 +123,8 @@ class Plan(unittest.TestCase):
             self.assertEqual(set(names) - {"verify"}, set(results.TITLES))
 
     def test_a_job_says_what_is_to_be_done(self):
-        scale, engine = plan.SCALES["quick"], plan.ENGINES[3]
+        scale = plan.SCALES["quick"]
+        engine = next(one for one in plan.ENGINES if one.name == "rocksdb")
         step = plan.Step("overwrite-zipf", share=2, rests=True)
         words = plan.Job(scale, engine, step, 8, 1024).command("driver", "there")
         keys = (256 << 20) // 1040
