@@ -61,19 +61,22 @@ impl Background {
         runtime.counters.flushes.add(1);
         runtime.counters.flush_bytes_written.add(bytes_written);
         runtime.counters.entries_dropped.add(report.dropped);
-        self.choose_separation(keyspace, report.chosen_for);
+        self.choose_separation(keyspace, report.evidence);
         self.move_head();
         Ok(())
     }
 
     /// Chooses when the values of a keyspace are separated, by those that a flush has met.
-    fn choose_separation(&self, keyspace: &KeyspaceState, chosen_for: (u64, u64)) {
-        let (options, costs) = (keyspace.options(), keyspace.walks.take_costs());
+    fn choose_separation(&self, keyspace: &KeyspaceState, found: SeparationEvidence) {
+        let options = keyspace.options();
+        // Costs of before count for no setting that comes later.
+        let (scanned, waste) = keyspace.walks.take_costs();
         if options.separation != Separation::Auto {
             return;
         }
         let choice = &keyspace.choice;
-        let Some(evidence) = choice.add(chosen_for, costs, &options) else { return };
+        let new = SeparationEvidence { scanned, waste, ..found };
+        let Some(evidence) = choice.add(new, &options) else { return };
         let reason = choose(choice.reason(), &evidence, self.committer.is_log_spared(keyspace));
         if choice.set(reason) {
             let SeparationEvidence { written, young, scanned, waste } = evidence;

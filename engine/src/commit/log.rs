@@ -366,6 +366,8 @@ impl LogShared {
                 true => drop(segment.syncer.sync()),
                 false => self.sync(&segment.syncer)?,
             }
+            // Numbers get to the manifest once they are durable. A number that it knows and the log
+            // has lost would be a gap in the log.
             self.runtime.set.note_seqno(segment.last_seqno);
             self.note_durable(segment.visible);
             let (id, length) = (segment.id, segment.length);

@@ -114,8 +114,8 @@ impl Committer {
     pub fn is_log_spared(&self, keyspace: &KeyspaceState) -> bool {
         let log = self.log.lock();
         let is_unasked = log.segments_since_sync >= UNASKED_SEGMENTS;
-        let own = keyspace.view().memtables().filter_map(|memtable| memtable.first()).min();
-        let is_oldest = self.parts.runtime.set.first_unflushed(&[]) == own;
+        let oldest = self.parts.runtime.set.first_unflushed(&[]);
+        let is_oldest = oldest == keyspace.view().first_unflushed(&[]);
         is_unasked && is_oldest && self.log().may_be_wal_only()
     }
 

@@ -22,10 +22,9 @@ use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::{Pick, value_bytes};
 use crate::compaction::piece_end::PieceEnd;
 use crate::compaction::reorganize;
-use crate::compaction::separate::Separator;
+use crate::compaction::separate::{Separator, least_value_bytes};
 use crate::read::fetch::{Fetcher, Want};
 use crate::read::level_iter::ReadMode;
-use crate::segment::RecordInput;
 use crate::version::files::TableHandle;
 use crate::version::job::JobResult;
 use crate::version::levels::Levels;
@@ -79,10 +78,15 @@ impl ValueHomes {
                 if moves { HomeDecision::MovesOut } else { HomeDecision::Stays }
             }
             Slot::Pointer(pointer) => {
-                let deadline = payload.deadline;
-                let bare = RecordInput { deadline, ..RecordInput::put(self.keyspace, key, b"") };
-                let (seqno, bytes) = (trailer.seqno(), pointer.length as usize);
-                match self.is_inline(bare.least_value_bytes(seqno, bytes, self.is_encrypted)) {
+                let value = (payload.deadline, pointer);
+                let (keyspace, seqno) = (self.keyspace, trailer.seqno());
+                match self.is_inline(least_value_bytes(
+                    keyspace,
+                    key,
+                    seqno,
+                    value,
+                    self.is_encrypted,
+                )) {
                     true => HomeDecision::MayMoveIn,
                     false => HomeDecision::Stays,
                 }
@@ -284,6 +288,7 @@ mod tests {
     use crate::base::expiry::Deadline;
     use crate::base::pointer::{SegmentId, ValuePointer};
     use crate::compaction::tests::world::JobWorld;
+    use crate::segment::RecordInput;
     use crate::version::settings::Separation;
 
     const KEY: &[u8] = b"key";

@@ -38,6 +38,7 @@ use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
 use crate::version::job::{JobError, JobResult};
 use crate::version::runtime::Runtime;
+use crate::version::separation::SeparationEvidence;
 use crate::version::set::VersionSet;
 use crate::version::settings::{KeyspaceOptions, Separation};
 use crate::version::snapshots::SeenSeqnos;
@@ -53,9 +54,8 @@ pub struct FlushReport {
     pub values_written: u64,
     /// Entries dropped because no reader could see them.
     pub dropped: u64,
-    /// Bytes of values for which the engine chooses when they are separated, and of those that
-    /// would have died in a memtable that held all values.
-    pub chosen_for: (u64, u64),
+    /// What it found of the values for which the engine chooses when they are separated.
+    pub evidence: SeparationEvidence,
 }
 
 /// Returns where the head may move once `flushed` are in tables: to the oldest entry that is in no
@@ -114,7 +114,7 @@ struct FlushOutput<'a> {
     /// I3: the places to which the table's pointers were redirected stay until it is installed.
     redirect: Redirect,
     dropped: u64,
-    chosen_for: (u64, u64),
+    evidence: SeparationEvidence,
     /// Says up to which deadline entries have expired for good, if any did.
     expiry: Option<Change>,
 }
@@ -170,18 +170,21 @@ fn newest_seqno(waiting: &[Arc<LoggedMemtable>]) -> SeqNo {
 
 /// Returns what decides which entries of memtables are kept.
 fn retain(
+    runtime: &Runtime,
     keyspace: &KeyspaceState,
     waiting: &[Arc<LoggedMemtable>],
     seen: SeenSeqnos,
     options: &KeyspaceOptions,
 ) -> Retain<'static, impl FnMut(&[u8]) -> bool + use<>> {
     let chooses = options.separation == Separation::Auto;
+    let is_encrypted = runtime.set.tables().identity.is_encrypted();
+    let lifetimes = || Lifetimes::new(keyspace.id, options.clone(), is_encrypted);
     // Older entries may be in any table, so tombstones stay. What the memtables hold is newer than
     // the range tombstones that were flushed before.
     let ranges = waiting.iter().flat_map(|memtable| memtable.table.ranges());
     Retain::new(keyspace.order.clone(), seen, |_| false)
         .with_ranges(ranges)
-        .with_lifetimes(chooses.then(|| Lifetimes::new(options.clone())))
+        .with_lifetimes(chooses.then(lifetimes))
 }
 
 /// Writes the table and the segments, and makes them and their names durable. Operands are merged
@@ -196,7 +199,7 @@ fn write<'a>(
     let inputs = waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter()));
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs.collect());
     let options = keyspace.options().clone();
-    let mut retain = retain(keyspace, waiting, seen, &options);
+    let mut retain = retain(runtime, keyspace, waiting, seen, &options);
     let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush)
         .noting(UpdateNotes::Newest);
     output.applying(retain.applied_ranges());
@@ -240,7 +243,7 @@ fn write<'a>(
     let tables = output.finish()?;
     assert!(tables.len() <= 1, "a flush writes one table");
     let (dropped, expiry) = (retain.dropped(), retain.expiry_change());
-    let chosen_for = retain.lifetimes().map(Lifetimes::bytes).unwrap_or_default();
+    let evidence = retain.lifetimes().map(Lifetimes::evidence).unwrap_or_default();
     Ok(FlushOutput {
         output,
         tables,
@@ -249,7 +252,7 @@ fn write<'a>(
         segments,
         redirect,
         dropped,
-        chosen_for,
+        evidence,
         expiry,
     })
 }
@@ -284,7 +287,7 @@ fn install(
         bytes: tables.iter().map(|meta| meta.bytes).sum(),
         values_written: segments.bytes,
         dropped: written.dropped,
-        chosen_for: written.chosen_for,
+        evidence: written.evidence,
     };
     debug_assert!(waiting.is_sorted_by(|newer, older| newer.last_seqno() > older.last_seqno()));
     let seqno = newest_seqno(&waiting);

@@ -11,19 +11,22 @@ use crate::base::compression::Codec;
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
 use crate::base::key::{SeqNo, Trailer};
+use crate::base::pointer::KeyspaceId;
+use crate::compaction::separate::least_value_bytes;
+use crate::version::separation::SeparationEvidence;
 use crate::version::settings::{KeyspaceOptions, Separation};
 
 /// Bytes that an entry takes in a memtable beside its key and value, about.
 const ENTRY_BYTES: u64 = 100;
-/// Bytes of a record beside its key and value, about.
-const RECORD_BYTES: usize = 24;
 /// Lifetimes are told apart by their logarithm, with so many parts for each doubling.
 const PARTS: usize = 4;
 
 /// The values of some memtables that are chosen for, by how soon they were overwritten.
 #[derive(Debug)]
 pub struct Lifetimes {
+    keyspace: KeyspaceId,
     options: KeyspaceOptions,
+    is_encrypted: bool,
     entries: u64,
     /// The bytes of all keys, and of all values that a memtable holds if flushes separate them.
     bytes: u64,
@@ -38,9 +41,11 @@ pub struct Lifetimes {
 
 impl Lifetimes {
     /// Creates the lifetimes of no values, in a keyspace with these settings.
-    pub fn new(options: KeyspaceOptions) -> Self {
+    pub fn new(keyspace: KeyspaceId, options: KeyspaceOptions, is_encrypted: bool) -> Self {
         Lifetimes {
+            keyspace,
             options,
+            is_encrypted,
             entries: 0,
             bytes: 0,
             written: 0,
@@ -60,10 +65,12 @@ impl Lifetimes {
         is_overwritten: bool,
     ) -> Result<()> {
         let seqno = trailer.seqno();
-        let bytes = match Payload::decode(trailer.kind()?, payload)?.slot {
+        let Payload { deadline, slot, .. } = Payload::decode(trailer.kind()?, payload)?;
+        let bytes = match slot {
             Slot::Inline(value) => value.len(),
             Slot::Pointer(pointer) => {
-                (pointer.length as usize).saturating_sub(user_key.len() + RECORD_BYTES)
+                let value = (deadline, pointer);
+                least_value_bytes(self.keyspace, user_key, seqno, value, self.is_encrypted)
             }
             Slot::Delete => 0,
         };
@@ -82,12 +89,16 @@ impl Lifetimes {
         Ok(())
     }
 
-    /// Returns the bytes of the values that are chosen for, and of those that would have died in a
-    /// memtable that held all values. What a codec leaves of them says nothing of how many a
-    /// memtable holds: with one, none count as dead.
-    pub fn bytes(&self) -> (u64, u64) {
+    /// Returns how much was written of the values that are chosen for, and what of it would have
+    /// died in a memtable that held all values. What a codec leaves of them says nothing of how
+    /// many a memtable holds: with one, none count as dead.
+    pub fn evidence(&self) -> SeparationEvidence {
+        SeparationEvidence { written: self.written, young: self.young(), ..Default::default() }
+    }
+
+    fn young(&self) -> u64 {
         if self.entries == 0 || self.options.value_codec != Codec::None {
-            return (self.written, 0);
+            return 0;
         }
         // Other keyspaces take sequence numbers, too, so there are more of them than entries.
         let entry = self.bytes as f64 / self.entries as f64 + ENTRY_BYTES as f64;
@@ -99,8 +110,7 @@ impl Lifetimes {
             let is_seen = (1.0 - between / span).max(f64::EPSILON);
             *bytes as f64 * (dies / is_seen).min(1.0)
         };
-        let young: f64 = self.overwritten.iter().enumerate().map(dies).sum();
-        (self.written, young as u64)
+        self.overwritten.iter().enumerate().map(dies).sum::<f64>() as u64
     }
 }
 
@@ -122,8 +132,10 @@ mod tests {
     use super::*;
     use crate::base::key::EntryKind;
     use crate::base::pointer::{SegmentId, ValuePointer};
+    use crate::segment::RecordInput;
 
     const KIB: usize = 1 << 10;
+    const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
     /// Adds so many entries, to `keys` keys in turns, of values of `bytes` bytes, where others
     /// write `others` entries for each. Returns the percentage of values that would die in a
@@ -131,22 +143,23 @@ mod tests {
     fn young(keys: u64, entries: u64, bytes: usize, others: u64, is_pointer: bool) -> u64 {
         let separation = Separation::Auto;
         let options = KeyspaceOptions { memtable_bytes: 1 << 20, separation, ..Default::default() };
-        let mut lifetimes = Lifetimes::new(options);
-        let mut payload = Vec::new();
-        let value = vec![7; bytes];
-        let length = (bytes + 8 + RECORD_BYTES) as u32;
-        let pointer = ValuePointer { segment: SegmentId(1), offset: 64, length };
-        let slot = if is_pointer { Slot::Pointer(pointer) } else { Slot::Inline(&value) };
-        Payload::from(slot).encode(&mut payload);
+        let mut lifetimes = Lifetimes::new(KEYSPACE, options, false);
+        let (mut payload, value) = (Vec::new(), vec![7; bytes]);
         let kind = if is_pointer { EntryKind::PutPointer } else { EntryKind::Put };
         for key in 0..keys {
             let versions: Vec<u64> = (key..entries).step_by(keys as usize).collect();
             for (index, number) in versions.into_iter().rev().enumerate() {
-                let trailer = Trailer::new((number + 1) * (others + 1), kind);
-                lifetimes.add(&key.to_be_bytes(), trailer, &payload, index > 0).unwrap();
+                let (user_key, seqno) = (key.to_be_bytes(), (number + 1) * (others + 1));
+                let record = RecordInput::put(KEYSPACE, &user_key, &value);
+                let length = record.record_bytes(seqno) as u32;
+                let pointer = ValuePointer { segment: SegmentId(1), offset: 64, length };
+                let slot = if is_pointer { Slot::Pointer(pointer) } else { Slot::Inline(&value) };
+                payload.clear();
+                Payload::from(slot).encode(&mut payload);
+                lifetimes.add(&user_key, Trailer::new(seqno, kind), &payload, index > 0).unwrap();
             }
         }
-        let (written, young) = lifetimes.bytes();
+        let SeparationEvidence { written, young, .. } = lifetimes.evidence();
         assert!(written <= entries * bytes as u64 && young <= written);
         young * 100 / written.max(1)
     }
@@ -186,7 +199,8 @@ mod tests {
         assert_eq!(young(10, 100, 100, 0, false), 0);
         assert_eq!(young(10, 100, 16 << 10, 0, true), 0);
         assert!(young(10, 100, 15 << 10, 0, true) > 50);
-        assert_eq!(Lifetimes::new(KeyspaceOptions::default()).bytes(), (0, 0));
+        let none = Lifetimes::new(KEYSPACE, KeyspaceOptions::default(), false);
+        assert_eq!(none.evidence(), SeparationEvidence::default());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, value_bytes};
 use crate::compaction::piece_end::PieceEnd;
 use crate::compaction::reorganize;
-use crate::read::demand::{DemandRange, KnownDemand, ORDERED_RUNS, READ_BYTES};
+use crate::read::demand::{DemandRange, KnownDemand, ORDERED_RUNS};
 use crate::segment::SegmentKind;
 use crate::version::Version;
 use crate::version::files::TableHandle;
@@ -29,6 +29,7 @@ use crate::version::levels::{LEVELS, Levels, bounds};
 use crate::version::runtime::Runtime;
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::KeyspaceState;
+use crate::version::walks::READ_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -17,6 +17,19 @@ use crate::segment::{RecordInput, RecordKind};
 use crate::version::job::JobResult;
 use crate::version::settings::KeyspaceOptions;
 
+/// Returns the least length in bytes of the value that the pointer of an entry leads to, as
+/// [`RecordInput::least_value_bytes`] says.
+pub fn least_value_bytes(
+    keyspace: KeyspaceId,
+    key: &[u8],
+    seqno: SeqNo,
+    (deadline, pointer): (Option<Deadline>, ValuePointer),
+    is_encrypted: bool,
+) -> usize {
+    let bare = RecordInput { deadline, ..RecordInput::put(keyspace, key, b"") };
+    bare.least_value_bytes(seqno, pointer.length as usize, is_encrypted)
+}
+
 /// Separates values of one keyspace by its settings.
 pub struct Separator {
     keyspace: KeyspaceId,

@@ -79,10 +79,10 @@ pub enum Event {
     #[non_exhaustive]
     ValuesOrdered { keyspace: String, bytes_written: u64, took: Duration },
     /// The engine has chosen anew when values of a keyspace are separated
-    /// ([`Separation::Auto`](crate::Separation::Auto)), at write or at flush. Of
-    /// `written` bytes of values (earlier ones count half), about `young` were overwritten so soon
-    /// that a memtable would still have held them. Scans would have lost as much time as moving
-    /// `scanned` bytes takes if all values had been strewn, and have lost that of `waste`.
+    /// ([`Separation::Auto`](crate::Separation::Auto)), at write or at flush. Of `written` bytes of
+    /// values (earlier ones count half), about `young` were overwritten so soon that a memtable
+    /// would still have held them. Scans would have lost as much time as moving `scanned` bytes
+    /// takes if all values had been strewn, and have lost that of `waste`.
     #[non_exhaustive]
     SeparationChosen {
         keyspace: String,

@@ -14,7 +14,7 @@ use crate::base::expiry::Deadline;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo};
 use crate::base::value::Value;
 use crate::memtable::Memtable;
-use crate::read::demand::{READ_BYTES, ScanNotes, extra_reads};
+use crate::read::demand::{ScanNotes, extra_reads};
 use crate::read::fetch::{Fetcher, Want};
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
@@ -25,7 +25,7 @@ use crate::read::window::{MAX_WINDOW_BYTES, Window, WindowEntry, WindowValue};
 use crate::version::expiry::ReadPoint;
 use crate::version::levels::LEVELS;
 use crate::version::view::View;
-use crate::version::walks::WalkLengths;
+use crate::version::walks::{READ_BYTES, WalkLengths};
 use std::sync::Arc;
 
 /// The number of steps in one direction, each with its value asked for, after which values are read

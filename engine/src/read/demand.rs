@@ -15,13 +15,11 @@ use crate::env::sync::Mutex;
 use crate::version::files::TableHandle;
 use crate::version::levels::{Levels, bounds};
 use crate::version::view::View;
+use crate::version::walks::READ_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One read costs about as much as reading or writing so many bytes in order: devices with few
-/// reads per second move more in the time of one, fast ones less.
-pub const READ_BYTES: u64 = 16 << 10;
 /// Ordered values are read together up to this many bytes.
 const RUN_BYTES: u64 = 256 << 10;
 /// Values in order may lie in this many segments, each with its own read in a large window.

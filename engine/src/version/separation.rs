@@ -48,6 +48,15 @@ pub struct SeparationEvidence {
 }
 
 impl SeparationEvidence {
+    fn with(self, new: SeparationEvidence) -> SeparationEvidence {
+        SeparationEvidence {
+            written: self.written.saturating_add(new.written),
+            young: self.young.saturating_add(new.young),
+            scanned: self.scanned.saturating_add(new.scanned),
+            waste: self.waste.saturating_add(new.waste),
+        }
+    }
+
     fn halved(self) -> SeparationEvidence {
         let most = self.written.saturating_mul(MOST_SCANNED);
         SeparationEvidence {
@@ -136,22 +145,17 @@ impl SeparationChoice {
         self.reason().separation()
     }
 
-    /// Adds what a flush of the keyspace has found, and what scans have cost since the last one.
+    /// Adds what a flush of the keyspace has found, with what scans have cost since the last one.
     /// Returns what is known once so much is new that a choice can be made.
     pub fn add(
         &self,
-        (written, young): (u64, u64),
-        (scanned, waste): (u64, u64),
+        new: SeparationEvidence,
         options: &KeyspaceOptions,
     ) -> Option<SeparationEvidence> {
         let mut known = self.known.lock();
-        let evidence = &mut known.evidence;
-        evidence.written += written;
-        evidence.young += young;
-        evidence.scanned = evidence.scanned.saturating_add(scanned);
-        evidence.waste = evidence.waste.saturating_add(waste);
-        let all = *evidence;
-        known.new_bytes += written;
+        let all = known.evidence.with(new);
+        known.evidence = all;
+        known.new_bytes += new.written;
         if known.new_bytes < LEAST_EVIDENCE.min(options.memtable_bytes) {
             return None;
         }
@@ -204,17 +208,19 @@ mod tests {
     fn a_choice_is_made_once_enough_was_written() {
         let choice = SeparationChoice::default();
         let options = KeyspaceOptions::default();
-        assert_eq!(choice.add((10 << 20, 7 << 20), (100, 0), &options), None);
-        let known = choice.add((10 << 20, 1 << 20), (1000, 16 << 10), &options).unwrap();
+        let found =
+            |written, young, scanned, waste| SeparationEvidence { written, young, scanned, waste };
+        assert_eq!(choice.add(found(10 << 20, 7 << 20, 100, 0), &options), None);
+        let known = choice.add(found(10 << 20, 1 << 20, 1000, 16 << 10), &options).unwrap();
         assert_eq!((known.written, known.young), (20 << 20, 8 << 20));
         assert_eq!((known.scanned, known.waste), (1100, 16 << 10));
         let small = KeyspaceOptions { memtable_bytes: 4 << 10, ..options };
-        let known = choice.add((4 << 10, 0), (0, 0), &small).unwrap();
+        let known = choice.add(found(4 << 10, 0, 0, 0), &small).unwrap();
         assert_eq!((known.written, known.young), ((10 << 20) + (4 << 10), 4 << 20), "half counts");
         assert_eq!((known.scanned, known.waste), (550, 8 << 10));
-        let all = choice.add((4 << 20, 0), (u64::MAX, u64::MAX), &small).unwrap();
+        let all = choice.add(found(4 << 20, 0, u64::MAX, u64::MAX), &small).unwrap();
         assert_eq!(all.waste, u64::MAX);
-        let known = choice.add((4 << 20, 0), (0, 0), &small).unwrap();
+        let known = choice.add(found(4 << 20, 0, 0, 0), &small).unwrap();
         assert_eq!(known.waste, 2 * all.written, "scans of long ago are forgotten");
         assert_eq!(choice.now(), Separation::AtWrite);
         assert!(choice.set(SeparationReason::DieYoung));

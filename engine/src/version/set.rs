@@ -310,13 +310,8 @@ impl VersionSet {
     /// Returns the position of the oldest entry that is in no table once `flushed` are; `None` if
     /// there is none.
     pub fn first_unflushed(&self, flushed: &[Arc<LoggedMemtable>]) -> Option<LogPosition> {
-        let is_flushed = |m: &Arc<LoggedMemtable>| flushed.iter().any(|f| Arc::ptr_eq(f, m));
-        let first = |keyspace: &Arc<KeyspaceState>| {
-            let view = keyspace.view();
-            let waiting = view.memtables().filter(|memtable| !is_flushed(memtable));
-            waiting.filter_map(|memtable| memtable.first()).min()
-        };
-        self.keyspaces().iter().filter_map(first).min()
+        let keyspaces = self.keyspaces();
+        keyspaces.iter().filter_map(|keyspace| keyspace.view().first_unflushed(flushed)).min()
     }
 
     /// Makes an edit durable, then visible. `plan` gets the version that the edit will apply to and

@@ -3,6 +3,7 @@
 
 use crate::base::compression::Codec;
 use crate::base::error::{Error, Result};
+use crate::version::walks::READ_BYTES;
 use std::fmt::Write;
 use std::str::FromStr;
 use std::time::Duration;
@@ -254,9 +255,8 @@ fn codec(name: &str) -> Result<Codec> {
 }
 
 /// Values of so many bytes are separated at write where the engine chooses: each is a read of its
-/// own wherever it lies (`READ_BYTES` of `read/demand.rs`), and in memtables they leave little room
-/// for others.
-const LARGE_BYTES: usize = 16 << 10;
+/// own wherever it lies, and in memtables they leave little room for others.
+const LARGE_BYTES: usize = READ_BYTES as usize;
 
 impl KeyspaceOptions {
     /// Returns true if a value of `bytes` bytes stays in the log, and the memtable takes a pointer.

@@ -187,6 +187,14 @@ impl View {
         std::iter::once(&self.active).chain(&self.immutables)
     }
 
+    /// Returns the position of the oldest entry in memtables other than `flushed`; `None` if there
+    /// is none.
+    pub fn first_unflushed(&self, flushed: &[Arc<LoggedMemtable>]) -> Option<LogPosition> {
+        let is_flushed = |m: &Arc<LoggedMemtable>| flushed.iter().any(|f| Arc::ptr_eq(f, m));
+        let waiting = self.memtables().filter(|memtable| !is_flushed(memtable));
+        waiting.filter_map(|memtable| memtable.first()).min()
+    }
+
     /// Returns the sets of range tombstones of all memtables and of the tables.
     pub fn ranges(&self) -> RangeCover {
         let memtables = self.memtables().filter(|memtable| memtable.table.has_ranges());

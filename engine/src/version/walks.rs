@@ -3,6 +3,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// One read costs about as much as reading or writing so many bytes in order: devices with few
+/// reads per second move more in the time of one, fast ones less.
+pub const READ_BYTES: u64 = 16 << 10;
+
 /// The numbers of values that the last two walks over a keyspace asked for, and what all of them
 /// read. In memory only: it is a guess, and a wrong one costs reads in vain or reads one after the
 /// other.
