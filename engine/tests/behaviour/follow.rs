@@ -758,7 +758,11 @@ fn who_follows_gets_every_change_once_and_in_order() {
 /// that were synced.
 #[test]
 fn i02_who_follows_gets_what_is_durable_and_no_more() {
-    let (dir, writer) = created(common::separating(Some(64)));
+    let dir = common::dir();
+    // Nothing else keeps the log for who follows.
+    let gc = GcOptions { automatic: false, ..GcOptions::default() };
+    let keyspace = common::separating(Some(64));
+    let writer = common::open_with(dir.path(), Options { gc, keyspace, ..common::tiny() });
     let words = writer.default_keyspace();
     let reader = follow(dir.path());
     let mut changes = reader.changes(0).unwrap();

@@ -71,7 +71,6 @@ impl Changes {
             let error = Error::unsupported("who follows a database can't keep the writer's log");
             return Err(error.advise("pin it in the process that writes it"));
         }
-        let followed = followed(core)?;
         let owner = |seqno| {
             let since = core.env.clock.now();
             PinOwner { kind: PinKind::Changes, keyspace: None, seqno, since }
@@ -79,8 +78,13 @@ impl Changes {
         let pins = &core.snapshots.pins;
         // The log is pinned before anything is looked for, so that nothing found goes.
         let pin = Arc::new(pins.register(owner(since), None));
-        let log_pin = options.pin.then(|| core.set.log_pins().register(pin.clone()));
-        let feed = LogFeed::begin(source(core, &followed.1), since, log_pin)?;
+        let mut log_pin = options.pin.then(|| core.set.log_pins().register(pin.clone()));
+        // Only who follows tries again, and has no pin.
+        let (followed, feed) = core.again(|| {
+            let followed = followed(core)?;
+            let feed = LogFeed::begin(source(core, &followed.1), since, log_pin.take())?;
+            Ok((followed, feed))
+        })?;
         pin.move_to(feed.position());
         let (options, names) = (options.clone(), KeyspaceNames::default());
         let core_hold = CoreHold::new(core.clone());
@@ -131,20 +135,24 @@ impl Changes {
         let core = self.core.get()?.clone();
         core.check_open()?;
         core.follow_if_due()?;
-        self.note_followed(&core)?;
-        let mut limit = self.limit(&core);
-        if limit <= self.feed.position() && self.can_sync(&core) {
-            // Everything that is durable was handed out, and more is visible.
-            core.committer.sync()?;
-            limit = self.limit(&core);
-        }
-        let Changes { feed, names, followed, .. } = self;
-        let take = |frame: &Frame<'_>| ChangeBatch::of(frame, names, &core.set.current());
-        let batch = feed.next(source(&core, &followed.1), limit, take)?;
+        let batch = core.again(|| self.take_next(&core))?;
         if let Some(batch) = &batch {
             self.pin.move_to(batch.last_seqno());
         }
         Ok(batch)
+    }
+
+    fn take_next(&mut self, core: &Core) -> Result<Option<ChangeBatch>> {
+        self.note_followed(core)?;
+        let mut limit = self.limit(core);
+        if limit <= self.feed.position() && self.can_sync(core) {
+            // Everything that is durable was handed out, and more is visible.
+            core.committer.sync()?;
+            limit = self.limit(core);
+        }
+        let Changes { feed, names, followed, .. } = self;
+        let take = |frame: &Frame<'_>| ChangeBatch::of(frame, names, &core.set.current());
+        feed.next(source(core, &followed.1), limit, take)
     }
 
     /// Returns the next batch; waits for one to be committed if there is none yet. Returns `None`
@@ -220,8 +228,10 @@ impl Changes {
         let core = self.core.get()?.clone();
         core.check_open()?;
         if seqno > self.feed.position() {
-            self.note_followed(&core)?;
-            self.feed.skip_to(source(&core, &self.followed.1), seqno)?;
+            core.again(|| {
+                self.note_followed(&core)?;
+                self.feed.skip_to(source(&core, &self.followed.1), seqno)
+            })?;
             self.pin.move_to(seqno);
         }
         // I2: also if nothing moves, as the sync of the call before may have failed.
@@ -331,8 +341,9 @@ impl Db {
     /// keyspace was created or dropped for: changes in a dropped keyspace have its id and no name.
     ///
     /// Costs one small read for each log segment behind `since`, and a sync if `since` is not
-    /// durable yet. Fails with [`ErrorKind::ChangesGone`] also if `since` is greater than the
-    /// newest number.
+    /// durable yet. A consumer that pins the log and has something to catch up with also reads the
+    /// newest segment, to be told now if the last changes are gone. Fails with
+    /// [`ErrorKind::ChangesGone`] also if `since` is greater than the newest number.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("db-changes"))?;
