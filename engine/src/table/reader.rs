@@ -219,13 +219,16 @@ impl Table {
         number.map_err(|error| error.in_file(&self.path))
     }
 
-    /// Returns the approximate file offset of the first entry at or after the target: the start of
-    /// its block, or the end of the data if there is no such entry. Costs no I/O.
+    /// Returns about how many bytes of the file are for entries before the target: the blocks
+    /// before that of the first entry at or after it, and the same share of the filter and the rest
+    /// behind the blocks. Costs no I/O.
     pub fn approximate_offset(&self, user_key: &[u8], trailer: Trailer) -> Result<u64> {
-        match self.block_for(user_key, trailer)? {
-            Some(number) => Ok(self.handle(number)?.offset),
-            None => Ok(self.data_end),
-        }
+        let end = match self.block_for(user_key, trailer)? {
+            Some(number) => self.handle(number)?.offset,
+            None => self.data_end,
+        };
+        let share = u128::from(end) * u128::from(self.meta.bytes) / u128::from(self.data_end);
+        Ok(u64::try_from(share).unwrap_or(u64::MAX))
     }
 
     pub(super) fn handle(&self, number: usize) -> Result<BlockHandle> {

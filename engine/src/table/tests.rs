@@ -533,7 +533,7 @@ impl TableParts {
         let seal = BlockSeal::for_writing(&DATABASE.into(), id);
         let add = |out: &mut Vec<u8>, raw: &[u8]| {
             let offset = out.len() as u64;
-            seal.seal(out, offset, Codec::None, raw).unwrap().0
+            seal.seal(out, offset, (Codec::None, false), raw).unwrap().0
         };
         let build = |interval, entries: &[Entry]| {
             let mut builder = BlockBuilder::new(interval);

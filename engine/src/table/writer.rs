@@ -11,7 +11,7 @@
 
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
-use super::format::{BlockHandle, BlockSeal, DATA_START, Footer};
+use super::format::{BlockHandle, BlockSeal, DATA_START, Footer, MOST_FILLED_BYTES, PAGE_BYTES};
 use super::index::IndexBuilder;
 use super::policy::{FilterPolicy, PolicyBuilder};
 use super::properties::{Properties, Summary, TableMeta, TableOwner, dense};
@@ -27,6 +27,10 @@ use crate::env::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// What an entry may add to a block beside key, trailer and payload, in bytes: its lengths and a
+/// restart.
+const ENTRY_OVERHEAD: usize = 16;
+
 /// The largest value of [`TableSettings::block_bytes`], in bytes.
 pub const MAX_BLOCK_TARGET_BYTES: usize = 1 << 20;
 
@@ -40,8 +44,9 @@ const MAX_WRITE_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableSettings {
     /// The target size of a block before compression, in bytes. A block is closed before the entry
-    /// that would make it larger. At most [`MAX_BLOCK_TARGET_BYTES`]; 4096 by default, one page of
-    /// most disks. Larger blocks compress better and make point reads more expensive.
+    /// that would make it larger; one of small entries that don't compress, where a page ends. At
+    /// most [`MAX_BLOCK_TARGET_BYTES`]; 4096 by default, one page of most disks. Larger blocks
+    /// compress better and make point reads more expensive.
     pub block_bytes: usize,
     /// The codec for blocks that compress well enough; LZ4 by default.
     pub codec: Codec,
@@ -67,6 +72,11 @@ pub struct TableWriter {
     settings: TableSettings,
     trials: CompressionTrials,
     block: BlockBuilder,
+    /// The number of entries in the open block.
+    block_entries: u64,
+    /// True if the open block is to end with a page: the one before was not compressed, and had so
+    /// small entries that little was to be filled up.
+    ends_with_pages: bool,
     index: IndexBuilder,
     filter: Option<FilterBuilder>,
     fingerprint: BlockFingerprint,
@@ -105,6 +115,9 @@ impl TableWriter {
             settings,
             trials: CompressionTrials::default(),
             block: BlockBuilder::new(RESTART_INTERVAL),
+            block_entries: 0,
+            ends_with_pages: settings.codec == Codec::None
+                && settings.block_bytes as u64 >= PAGE_BYTES,
             index: IndexBuilder::new(),
             filter: filtered.then(|| FilterBuilder::new(settings.filter_bits_per_key)),
             fingerprint: BlockFingerprint::default(),
@@ -153,8 +166,8 @@ impl TableWriter {
         self.summary.count(user_key, trailer, payload)?;
         // Lengths and a restart take a few more bytes, which do not matter to a target size.
         let grown = self.block.size() + user_key.len() + Trailer::BYTES + payload.len();
-        if grown > self.settings.block_bytes && !self.block.is_empty() {
-            self.finish_block()?;
+        if grown > self.most_bytes() && !self.block.is_empty() {
+            self.finish_block(false)?;
         }
         self.index.goes_on(&self.order, self.block.last_key(), user_key);
         if let Some(filter) = self.filter.as_mut().filter(|_| new_key) {
@@ -164,6 +177,7 @@ impl TableWriter {
             policy.add(user_key);
         }
         self.block.add(user_key, trailer, payload);
+        self.block_entries += 1;
         Ok(())
     }
 
@@ -180,7 +194,7 @@ impl TableWriter {
     /// Panics if nothing was added, because an empty table is never made.
     pub fn finish(mut self) -> Result<TableMeta> {
         assert!(self.summary.entries > 0, "table {} has no entry", self.id);
-        self.finish_block()?;
+        self.finish_block(true)?;
         self.summary.largest = self.block.last_key().to_vec();
         self.summary.fingerprint = self.fingerprint.value();
         self.summary.segments = dense(std::mem::take(&mut self.summary.segments));
@@ -234,19 +248,37 @@ impl TableWriter {
 
     fn seal(&mut self, codec: Codec, raw: &[u8]) -> Result<BlockHandle> {
         let offset = self.block_bytes();
-        let sealed = self.seal.seal(&mut self.pending, offset, codec, raw);
+        let sealed = self.seal.seal(&mut self.pending, offset, (codec, false), raw);
         Ok(sealed.in_file(&self.path)?.0)
     }
 
-    fn finish_block(&mut self) -> Result<()> {
+    /// Returns the size that the open block may have with another entry.
+    fn most_bytes(&self) -> usize {
+        let usual = self.settings.block_bytes;
+        if !self.ends_with_pages {
+            return usual;
+        }
+        // The end of a page that is nearest to that of a block of the usual size.
+        let half = PAGE_BYTES / 2;
+        let end = (self.block_bytes() + usual as u64 - half).next_multiple_of(PAGE_BYTES);
+        let most = (end - self.block_bytes()) as usize;
+        most - self.seal.block_overhead() - ENTRY_OVERHEAD
+    }
+
+    /// Ends the open block. All but the last one may be filled up to end with a page.
+    fn finish_block(&mut self, is_last: bool) -> Result<()> {
         let offset = self.block_bytes();
         assert!(!self.block.is_empty(), "a block without entries cannot be read");
         debug_assert!(offset >= DATA_START);
         let codec = self.trials.codec(self.settings.codec);
+        let fills_page = !is_last && self.settings.block_bytes as u64 >= PAGE_BYTES;
+        let most_bytes = std::mem::take(&mut self.block_entries) * MOST_FILLED_BYTES;
+        self.ends_with_pages = fills_page && self.block.size() as u64 <= most_bytes;
         let (pending, seal) = (&mut self.pending, &self.seal);
-        let sealed = self.block.finish(|raw| seal.seal(pending, offset, codec, raw));
+        let sealed = self.block.finish(|raw| seal.seal(pending, offset, (codec, fills_page), raw));
         let (handle, used) = sealed.in_file(&self.path)?;
         self.trials.note(used);
+        self.ends_with_pages &= used == Codec::None;
         debug_assert_eq!((handle.offset, handle.end()), (offset, self.block_bytes()), "gaps");
         self.index.wrote(handle);
         self.fingerprint.add(&self.pending);
