@@ -140,11 +140,11 @@ impl Background {
         keyspace: &Arc<KeyspaceState>,
         most_bytes: u64,
     ) -> JobResult<u64> {
-        let (table_bytes, mut read) = (keyspace.options().table_bytes, 0);
+        let (options, mut read) = (keyspace.options(), 0);
         loop {
             let levels = keyspace.view().levels.clone();
             let left = most_bytes.saturating_sub(read);
-            let Some(pick) = deletions::pick(keyspace.id, &levels, table_bytes, left) else {
+            let Some(pick) = deletions::pick(keyspace.id, &levels, &options, left) else {
                 return Ok(read);
             };
             let (keyspace, reason) = (keyspace.clone(), CompactionReason::Deletions);
@@ -229,7 +229,7 @@ impl Background {
         }
         let bytes = pick.bytes().saturating_add(values);
         let room = self.committer.room_for_job();
-        if bytes <= room || pick.is_move(keyspace.options().table_bytes) {
+        if bytes <= room || pick.is_move(&keyspace.order, &keyspace.options()) {
             return Ok(());
         }
         let (bytes, room) = (sized(bytes), sized(room));

@@ -41,10 +41,10 @@ impl Background {
         // A long step of value GC may have begun before users came back.
         let is_idle = state.idle_at == Some(self.runtime.snapshots.visible());
         self.find_compaction(resting, JobKind::OptionalCompaction, |keyspace, view| {
-            let table_bytes = keyspace.options().table_bytes;
+            let options = keyspace.options();
             // I9: what goes without being read needs no room, and makes some.
             let fits = |pick: &Pick| {
-                pick.is_move(table_bytes)
+                pick.is_move(&keyspace.order, &options)
                     || stale::unread(&view.levels, pick, &seen).is_some()
                     || pick.bytes() <= most_bytes()
             };
@@ -70,7 +70,7 @@ impl Background {
             }
             let facts = SettleFacts {
                 ratio: self.collector.merging_ratio(is_idle)?,
-                table_bytes,
+                options: &options,
                 most_bytes,
                 snapshots,
             };

@@ -15,6 +15,7 @@ use crate::compaction::picker::{Pick, RunningCompactions, span, value_bytes, wid
 use crate::compaction::stale::{self, StaleFacts};
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels};
+use crate::version::settings::KeyspaceOptions;
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::View;
 use std::sync::Arc;
@@ -104,7 +105,7 @@ pub fn of_memtables(view: &View) -> Result<Deletions> {
 pub fn pick(
     keyspace: KeyspaceId,
     levels: &Levels,
-    table_bytes: u64,
+    options: &KeyspaceOptions,
     most_bytes: u64,
 ) -> Option<Pick> {
     if Deletions::of(levels.tables().map(|(_, table)| table)).deleted_bytes() < LEAST_DEAD_BYTES {
@@ -113,7 +114,7 @@ pub fn pick(
     let frees_most = |pick: &Pick| {
         let fits = pick.bytes() <= most_bytes && Deletions::of(pick.tables()).are_most();
         // What is moved now is merged later, for which nothing is left once `most_bytes` is 0.
-        fits || most_bytes > 0 && pick.is_move(table_bytes)
+        fits || most_bytes > 0 && pick.is_move(levels.order(), options)
     };
     // What expires later is left to compactions in the background. What is left of entries that
     // expired before counts as tombstones.

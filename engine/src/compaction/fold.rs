@@ -20,7 +20,7 @@ use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::compaction::deletions::{self, LEAST_DEAD_BYTES};
 use crate::compaction::flush::{FlushReport, next_head, range_changes};
 use crate::compaction::operands::OperandMerger;
-use crate::compaction::output::{TableOutput, UpdateNotes};
+use crate::compaction::output::TableOutput;
 use crate::compaction::redirect::Redirect;
 use crate::compaction::reorganize::InOrder;
 use crate::compaction::retain::Retain;
@@ -255,8 +255,7 @@ pub fn run(
     let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom)
         .with_ranges(ranges.chain([view.levels.ranges().clone()]));
     let mut redirect = Redirect::new(&view.version);
-    let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush)
-        .noting(UpdateNotes::Newest);
+    let mut output = TableOutput::of_memtables(runtime, keyspace, &options);
     output.applying(retain.applied_ranges());
     let moves = Box::new(move |id| small.contains(&id));
     let mut values =

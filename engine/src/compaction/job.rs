@@ -163,7 +163,7 @@ pub fn run(
         install(runtime, keyspace, pick, &[], segments, None)?;
         return Ok(CompactionReport { dropped: pick.input_entries(), ..Default::default() });
     }
-    if pick.is_move(keyspace.options().table_bytes) {
+    if pick.is_move(&keyspace.order, &keyspace.options()) {
         let metas: Vec<_> = pick.inputs.iter().map(|table| table.meta.clone()).collect();
         install(runtime, keyspace, pick, &metas, NewSegments::default(), None)?;
         return Ok(CompactionReport { moved: true, ..Default::default() });
@@ -237,6 +237,9 @@ pub fn prepare<'a>(
     let options = keyspace.options().clone();
     let (split, priority) = (options.table_bytes, IoPriority::Compaction);
     let mut output = TableOutput::new(runtime, keyspace, &options, split, priority).noting(notes);
+    if levels.deepest().is_some_and(|deepest| deepest > pick.output_level) {
+        output = output.above_deepest();
+    }
     if let Some((low, high)) = span(levels.order(), pick.tables())
         && pick.output_level + 1 < LEVELS
     {

@@ -30,6 +30,11 @@ const PRESSING_LEVEL0: f64 = 2.0;
 /// The part of L1's target; see `PRESSING_LEVEL0`.
 const DRAINED_LEVEL1: f64 = 2.0;
 
+/// Several tables of L0 that are smaller than this part of a usual table, one in so many, are
+/// merged even if they do not overlap. Otherwise who writes in order, and flushes often, would have
+/// very many small tables.
+const LEAST_MOVED_PART: u64 = 4;
+
 /// The inputs and the output level of a compaction.
 #[derive(Clone)]
 pub struct Pick {
@@ -41,12 +46,14 @@ pub struct Pick {
     pub inputs: Vec<Arc<TableHandle>>,
     /// The tables of `output_level` that overlap `inputs`.
     pub below: Vec<Arc<TableHandle>>,
+    /// True if several runs of L0 are merged even if they do not overlap.
+    pub merges_runs: bool,
 }
 
 impl Pick {
     /// Picks tables to be rewritten in their level.
     pub fn in_place(level: usize, inputs: Vec<Arc<TableHandle>>) -> Self {
-        Pick { level, output_level: level, inputs, below: Vec::new() }
+        Pick { level, output_level: level, inputs, below: Vec::new(), merges_runs: false }
     }
 
     /// Returns the bytes of all input tables.
@@ -79,18 +86,38 @@ impl Pick {
         self.inputs.iter().chain(&self.below)
     }
 
-    /// Returns true if this is a trivial move: there is nothing to merge with, and no reason to
-    /// rewrite the tables. One of more than twice `table_bytes` is rewritten, to be split.
-    pub fn is_move(&self, table_bytes: u64) -> bool {
+    /// Returns true if this is a trivial move: there is nothing to merge, neither with the level
+    /// below nor among the runs of L0, as behind a load in the order of keys. A table that is
+    /// larger than those that flushes write is rewritten, to be split.
+    ///
+    /// Costs a sort of the inputs if they are of L0.
+    pub fn is_move(&self, order: &KeyOrder, options: &KeyspaceOptions) -> bool {
+        let most_bytes = options.memtable_bytes.max(2 * options.table_bytes);
         self.below.is_empty()
             && self.output_level > self.level
-            && level0_runs_of(&self.inputs).nth(1).is_none()
-            && self.inputs.iter().all(|table| table.meta.bytes <= 2 * table_bytes)
+            && self.inputs.iter().all(|table| table.meta.bytes <= most_bytes)
+            && (self.level > 0 || self.is_movable_level0(order, options))
+    }
+
+    /// Returns true if there is only one run of L0, or if no two tables of the runs have a user key
+    /// in common and they are large enough to stay apart.
+    fn is_movable_level0(&self, order: &KeyOrder, options: &KeyspaceOptions) -> bool {
+        let least_bytes = self.inputs.len() as u64 * (options.table_bytes / LEAST_MOVED_PART);
+        let is_one = level0_runs_of(&self.inputs).nth(1).is_none();
+        let are_large = || table_bytes(&self.inputs) >= least_bytes;
+        is_one || !self.merges_runs && are_large() && are_disjoint(order, &self.inputs)
     }
 
     fn span(&self, order: &KeyOrder) -> Option<(Vec<u8>, Vec<u8>)> {
         span(order, self.tables())
     }
+}
+
+/// Returns true if no two of the tables may have a user key in common.
+fn are_disjoint(order: &KeyOrder, tables: &[Arc<TableHandle>]) -> bool {
+    let mut spans: Vec<_> = tables.iter().map(|table| bounds(table)).collect();
+    spans.sort_by(|(a, _), (b, _)| order.compare(a, b));
+    spans.is_sorted_by(|(_, last), (first, _)| order.compare(last, first).is_lt())
 }
 
 /// Returns the bytes of the separated values that `table` references.
@@ -297,7 +324,7 @@ pub(super) fn with_below(
     assert!(level + 1 < LEVELS, "there is no level below L{level}");
     let (low, high) = span(levels.order(), inputs.iter())?;
     let below = levels.overlapping(level + 1, &low, &high).to_vec();
-    Some(Pick { level, output_level: level + 1, inputs, below })
+    Some(Pick { level, output_level: level + 1, inputs, below, merges_runs: false })
 }
 
 /// Picks one table of a level below L0 to go into the next level.
@@ -362,5 +389,7 @@ pub fn pick_range(
     if in_place {
         return Some(Pick::in_place(level, inputs));
     }
-    with_below(levels, level, inputs)
+    // Whoever asks for it has all entries rewritten, which is one job here, and one for each table
+    // behind a move.
+    Some(Pick { merges_runs: true, ..with_below(levels, level, inputs)? })
 }

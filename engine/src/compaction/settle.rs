@@ -22,6 +22,7 @@ use crate::base::pointer::KeyspaceId;
 use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, pick_table, value_bytes};
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels, bounds};
+use crate::version::settings::KeyspaceOptions;
 use crate::version::snapshots::is_seen;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -43,8 +44,8 @@ const LEAST_KEYSPACE_PART: u64 = 32;
 pub struct SettleFacts<'a> {
     /// The bound of space, as a ratio.
     pub ratio: f64,
-    /// The size of a full table.
-    pub table_bytes: u64,
+    /// The options of the keyspace.
+    pub options: &'a KeyspaceOptions,
     /// Returns the most bytes that a compaction may write: there is no room for more. It is asked
     /// only if the bound is exceeded.
     pub most_bytes: &'a dyn Fn() -> u64,
@@ -58,7 +59,7 @@ impl SettleFacts<'_> {
         let tables = sum(levels.tables().map(|(_, table)| table.meta.bytes));
         let values = sum(levels.tables().map(|(_, table)| value_bytes(table)));
         let live = tables.saturating_sub(hidden);
-        let least = LEAST_BYTES.min(self.table_bytes / LEAST_TABLE_PART);
+        let least = LEAST_BYTES.min(self.options.table_bytes / LEAST_TABLE_PART);
         hidden as f64 > (self.ratio - 1.0) / SLACK_PART * live as f64
             && hidden >= least.max(tables.saturating_add(values) / LEAST_KEYSPACE_PART)
     }
@@ -120,7 +121,7 @@ pub fn pick(
     let most_bytes = (facts.most_bytes)();
     if hidden[0].iter().any(|&hidden| hidden > 0) {
         let level0 = pick_level0(keyspace, levels, busy)?;
-        if level0.bytes() <= most_bytes || level0.is_move(facts.table_bytes) {
+        if level0.bytes() <= most_bytes || level0.is_move(levels.order(), facts.options) {
             return Some(level0);
         }
     }
@@ -129,7 +130,8 @@ pub fn pick(
         let tables = levels.level(level).iter().zip(hidden).filter(|(_, hidden)| **hidden > 0);
         candidates.extend(tables.filter_map(|(table, &hidden)| {
             let pick = pick_table(levels, level, table)?;
-            let read_bytes = if pick.is_move(facts.table_bytes) { 0 } else { pick.bytes() };
+            let read_bytes =
+                if pick.is_move(levels.order(), facts.options) { 0 } else { pick.bytes() };
             Some(SettleCandidate { pick, hidden, read_bytes })
         }));
     }

@@ -115,6 +115,7 @@ fn log_that_tables_replace_is_not_synced_unless_it_has_values_or_was_synced() {
         let dir = common::dir();
         let mut options = cleavedb::Options::default();
         options.keyspace.memtable_bytes = 64 << 10;
+        options.keyspace.separation = cleavedb::Separation::AtWrite;
         options.keyspace.separation_threshold = 1000;
         let db = Db::builder(dir.path()).options(options).open().unwrap();
         let keyspace = db.default_keyspace();

@@ -142,6 +142,7 @@ fn option(facts: &mut PickerFacts, word: &str) {
         ("trigger", value) => facts.options.level0_trigger = number(value) as usize,
         ("base", value) => facts.options.level_base_bytes = number(value),
         ("table", value) => facts.options.table_bytes = number(value),
+        ("memtable", value) => facts.options.memtable_bytes = number(value),
         _ => panic!("{word}"),
     }
 }
@@ -233,8 +234,8 @@ fn decide(facts: &PickerFacts, words: &[&str]) -> String {
         ["follow", at, id] => {
             let tables = levels.level(level(at)).iter();
             let inputs: Vec<_> = tables.filter(|it| it.meta.id.0 == number(id)).cloned().collect();
-            let pick =
-                Pick { level: level(at), output_level: level(at) + 1, inputs, below: Vec::new() };
+            let output_level = level(at) + 1;
+            let pick = Pick { output_level, ..Pick::in_place(level(at), inputs) };
             format!("{:?}\n", early::notes(&facts.scores, &pick))
         }
         ["stale", ref more @ ..] => plan(stale_pick(facts, more), &facts.options),
@@ -245,8 +246,8 @@ fn decide(facts: &PickerFacts, words: &[&str]) -> String {
             format!("{}\n", scan_order::wants_flush(&facts.demand, levels, counts))
         }
         ["closing", most] => {
-            let (most, table_bytes) = (number(pair(most).1), facts.options.table_bytes);
-            plan(deletions::pick(KEYSPACE, levels, table_bytes, most), &facts.options)
+            let (most, options) = (number(pair(most).1), &facts.options);
+            plan(deletions::pick(KEYSPACE, levels, options, most), options)
         }
         _ => panic!("{words:?}"),
     }
@@ -333,7 +334,7 @@ fn settle_pick(facts: &PickerFacts, words: &[&str]) -> Option<Pick> {
     let snapshots: Vec<_> = all("snapshot").map(|it| number(it.1)).collect();
     let known = SettleFacts {
         ratio: 1.2,
-        table_bytes: facts.options.table_bytes,
+        options: &facts.options,
         most_bytes: &|| value("free").unwrap_or(u64::MAX),
         snapshots: &snapshots,
     };
@@ -342,7 +343,7 @@ fn settle_pick(facts: &PickerFacts, words: &[&str]) -> Option<Pick> {
 
 /// Describes a decision: `L1 to L2: 5 with 8 9`.
 fn plan(pick: Option<Pick>, options: &KeyspaceOptions) -> String {
-    let is_move = pick.as_ref().is_some_and(|pick| pick.is_move(options.table_bytes));
+    let is_move = pick.as_ref().is_some_and(|pick| pick.is_move(&KeyOrder::Bytewise, options));
     let text = tables(pick);
     if is_move { text.replace('\n', ", a move\n") } else { text }
 }

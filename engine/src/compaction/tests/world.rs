@@ -59,6 +59,7 @@ impl JobWorld {
         set.open_for_edits(1, 0);
         let options = KeyspaceOptions {
             table_bytes,
+            memtable_bytes: table_bytes,
             block_codec: Codec::None,
             block_bytes: 1024,
             merge_operator: operator.map(str::to_owned),

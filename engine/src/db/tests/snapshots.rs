@@ -99,12 +99,7 @@ fn i06_a_liveness_scan_whose_snapshots_went_finds_no_damage() {
     let keyspace = &db.core.states()[0];
     let merge_level0 = |levels: &crate::version::levels::Levels| {
         let inputs: Vec<_> = levels.level(0).to_vec();
-        let pick = crate::compaction::picker::Pick {
-            level: 0,
-            output_level: 0,
-            inputs,
-            below: Vec::new(),
-        };
+        let pick = crate::compaction::picker::Pick::in_place(0, inputs);
         (levels.level(0).len() > 1).then_some(pick)
     };
     db.core.background.run_chosen(keyspace, CompactionReason::Manual, merge_level0).unwrap();
