@@ -178,7 +178,8 @@ impl Leftover {
     fn add(&mut self, view: &View, memtable_bytes: u64) {
         let mut tombstones = 0u64;
         for memtable in view.memtables().map(|memtable| &memtable.table) {
-            self.hidden_bytes += memtable.hidden().values().sum::<u64>() + memtable.inline().hidden;
+            let separated: u64 = memtable.records().values().map(|it| it.hidden).sum();
+            self.hidden_bytes += separated + memtable.inline().hidden;
             tombstones += memtable.tombstones();
         }
         if tombstones == 0 {

@@ -19,6 +19,8 @@ pub struct SpaceFacts {
     /// Bytes of keys and inline values in memtables, which a flush writes to new files before the
     /// log that holds them can go.
     pub unflushed_bytes: u64,
+    /// What the log has for those, at most, and for tombstones in memtables.
+    pub unflushed_log_bytes: u64,
     /// What tables and memtables hold.
     pub tree: TreeSpread,
     /// Garbage in segments that are kept for a consumer of the change feed. It is beyond the bounds

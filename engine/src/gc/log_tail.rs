@@ -90,7 +90,7 @@ impl LogTail {
             tail.garbage[part] += segment.garbage();
         }
         // Each flush writes all memtables. The oldest entries are in the closed segments.
-        let mut kept = facts.unflushed_bytes;
+        let mut kept = facts.unflushed_log_bytes;
         for garbage in &mut tail.garbage {
             let part = kept.min(*garbage);
             (*garbage, kept) = (*garbage - part, kept - part);

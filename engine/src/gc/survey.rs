@@ -21,6 +21,10 @@ const LEAST_PUNCHED_RECORD: u64 = 16 << 10;
 /// The files of a block each that every database has: LOCK, CURRENT and OPTIONS. An encrypted one
 /// has KEYS, too.
 const FIXED_FILES: u64 = 3;
+/// The most bytes that an entry of a memtable takes in the log beside its value, with a short key:
+/// 35 of the record and its frame if each commit has one, and for a tombstone the key. Where it is
+/// too much, a flush for the sake of space comes later.
+const LOG_ENTRY_BYTES: u64 = 64;
 
 /// The knowledge about the bytes in segments.
 #[derive(Default)]
@@ -133,9 +137,11 @@ pub fn survey(
 ) -> Result<SpaceFacts> {
     let liveness_scan = &knowledge.liveness_scan;
     let unflushed_bytes = unflushed_bytes(context, no_snapshots);
-    let mut facts = SpaceFacts { live_bytes, unflushed_bytes, ..SpaceFacts::default() };
+    let unflushed_log_bytes = unflushed_bytes + LOG_ENTRY_BYTES * unflushed_entries(context);
+    let mut facts =
+        SpaceFacts { live_bytes, unflushed_bytes, unflushed_log_bytes, ..SpaceFacts::default() };
     let targets = target_bytes(version.relocations.values().map(|it| &*it.meta));
-    let hidden = hidden_bytes(context, no_snapshots);
+    let pointed = pointed_bytes(context, no_snapshots);
     for (&id, live) in version.segments.iter() {
         let mut segment = physical(context, id, live, version)?;
         let relocated = targets.get(&id).copied().unwrap_or_default();
@@ -144,10 +150,10 @@ pub fn survey(
         segment.counted = liveness_scan.counted.contains(&id);
         segment.live_records = counted.map_or(0, |live| live.records);
         // Live bytes shrink since the scan when tables drop references, or memtables hold newer
-        // entries.
+        // entries. What memtables hold by themselves, the log keeps for replay only.
         let at_most = match segment.is_collectable() {
             true => segment.referenced,
-            false => segment.written.saturating_sub(hidden.get(&id).copied().unwrap_or_default()),
+            false => segment.referenced.saturating_add(pointed.get(&id).copied().unwrap_or(0)),
         };
         segment.live = knowledge.live_in(id, segment.written).min(at_most);
         let list = counted.and_then(|counted| counted.list.as_ref());
@@ -186,15 +192,15 @@ fn is_linked(context: &Runtime, live: &LiveSegment) -> bool {
     !file.is_ok_and(|file| file.links().is_ok_and(|links| links <= 1))
 }
 
-/// Returns the bytes in each segment that newer entries in memtables hide from all but snapshots.
-fn hidden_bytes(context: &Runtime, no_snapshots: bool) -> BTreeMap<SegmentId, u64> {
+/// Returns the bytes of the records in each segment to which entries of memtables point. With
+/// `no_snapshots`, without those that newer entries of the same memtable hide.
+fn pointed_bytes(context: &Runtime, no_snapshots: bool) -> BTreeMap<SegmentId, u64> {
     let mut bytes = BTreeMap::new();
-    if no_snapshots {
-        for keyspace in context.set.keyspaces() {
-            for memtable in keyspace.view().memtables() {
-                for (segment, hidden) in memtable.table.hidden() {
-                    *bytes.entry(segment).or_default() += hidden;
-                }
+    for keyspace in context.set.keyspaces() {
+        for memtable in keyspace.view().memtables() {
+            for (segment, records) in memtable.table.records() {
+                let hidden = if no_snapshots { records.hidden } else { 0 };
+                *bytes.entry(segment).or_default() += records.all.saturating_sub(hidden);
             }
         }
     }
@@ -212,6 +218,18 @@ fn unflushed_bytes(context: &Runtime, no_snapshots: bool) -> u64 {
         }
     }
     bytes
+}
+
+/// Returns the number of entries in memtables that do not point to a record.
+fn unflushed_entries(context: &Runtime) -> u64 {
+    let mut entries = 0;
+    for keyspace in context.set.keyspaces() {
+        for memtable in keyspace.view().memtables() {
+            let pointers: u64 = memtable.table.records().values().map(|it| it.count).sum();
+            entries += memtable.table.entries().saturating_sub(pointers);
+        }
+    }
+    entries
 }
 
 /// Returns the bytes that relocations list in each target segment: at least as much as is live

@@ -44,6 +44,19 @@ impl<T: Default> Arena<T> {
         &chunk.expect("an item is published after its chunk")[(number & PLACE_MASK) as usize]
     }
 
+    /// Returns the `count` items from `number` on, which one call of [`Arena::append`] has added.
+    #[inline]
+    pub(super) fn get_all(&self, number: u32, count: usize) -> &[T] {
+        let chunk = self.chunks[(number >> PLACE_BITS) as usize].get();
+        let place = (number & PLACE_MASK) as usize;
+        &chunk.expect("an item is published after its chunk")[place..place + count]
+    }
+
+    /// Returns true if items certainly fit after those that end at `end`.
+    pub(super) fn has_room(&self, end: u32) -> bool {
+        end >> PLACE_BITS < CHUNKS - 1
+    }
+
     /// Appends `count` items after the last ones, which end at `end`, and advances `end`. `count`
     /// is at most the size of the first chunk. Returns the number of the first item; the others
     /// follow it.
@@ -78,6 +91,14 @@ mod tests {
         }
         for (first, count) in firsts {
             (0..count).for_each(|i| assert_eq!(arena.get(first + i).load(Relaxed), first + i));
+        }
+    }
+
+    #[test]
+    fn the_last_chunk_is_kept_free() {
+        let arena = Arena::<AtomicU32>::new();
+        for (chunk, expected) in [(0, true), (CHUNKS - 2, true), (CHUNKS - 1, false)] {
+            assert_eq!(arena.has_room(chunk << PLACE_BITS | 7), expected, "{chunk}");
         }
     }
 

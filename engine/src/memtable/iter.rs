@@ -1,10 +1,10 @@
 //! The iterator over a memtable, in both directions, while the memtable grows.
 
 use super::node::{Node, ShortKey};
-use super::{HEAD, Memtable, SearchKey, split};
+use super::{HEAD, Memtable, SearchKey};
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
-use crate::base::key::{EntryKind, Trailer};
+use crate::base::key::Trailer;
 use crate::base::range_tombstone::RangeTombstone;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
@@ -15,14 +15,17 @@ pub struct MemtableIter {
     /// The number of the current entry; [`HEAD`] if there is none.
     at: u32,
     short_key: ShortKey,
-    pointer: Vec<u8>,
+    /// The payload, if it can't be lent, and where it begins.
+    copied: Vec<u8>,
+    begin: usize,
 }
 
 impl Memtable {
     /// Returns an iterator over all entries, which stands on no entry yet.
     pub fn iter(self: &Arc<Self>) -> MemtableIter {
         let table = Arc::clone(self);
-        MemtableIter { table, at: HEAD, short_key: ShortKey::default(), pointer: Vec::new() }
+        let short_key = ShortKey::default();
+        MemtableIter { table, at: HEAD, short_key, copied: Vec::new(), begin: 0 }
     }
 }
 
@@ -32,8 +35,8 @@ impl MemtableIter {
         self.table.nodes.get(self.at)
     }
 
-    /// Moves to entry `number`, and decodes into bytes what the node stores in another form: a
-    /// short key and its value pointer.
+    /// Moves to entry `number`, and copies what is stored in another form than bytes: a short key,
+    /// a value pointer, a short payload.
     fn stand_on(&mut self, number: u32) -> Result<()> {
         self.at = number;
         if number == HEAD {
@@ -42,11 +45,9 @@ impl MemtableIter {
         let node = self.table.nodes.get(number);
         if !node.has_long_key() {
             self.short_key = node.short_key();
-            if matches!(node.trailer().kind(), Ok(EntryKind::PutPointer | EntryKind::MergePointer))
-            {
-                self.pointer.clear();
-                self.table.payload(node).encode(&mut self.pointer);
-            }
+        }
+        if self.table.payloads.lent(node).is_none() {
+            self.begin = self.table.payloads.copy(node, &mut self.copied);
         }
         Ok(())
     }
@@ -111,7 +112,7 @@ impl EntryIter for MemtableIter {
     #[inline]
     fn user_key(&self) -> &[u8] {
         if self.node().has_long_key() {
-            self.table.long_key(self.node())
+            self.table.payloads.long_key(self.node())
         } else {
             self.short_key.as_slice()
         }
@@ -124,17 +125,6 @@ impl EntryIter for MemtableIter {
 
     #[inline]
     fn payload(&self) -> &[u8] {
-        let node = self.node();
-        if node.has_long_key() {
-            return split(self.table.kept(node)).1;
-        }
-        match node.trailer().kind().expect("an insertion checks the kind") {
-            EntryKind::Delete => &[],
-            EntryKind::Put
-            | EntryKind::Merge
-            | EntryKind::PutExpiring
-            | EntryKind::PointerExpiring => self.table.kept(node),
-            EntryKind::PutPointer | EntryKind::MergePointer => &self.pointer,
-        }
+        self.table.payloads.lent(self.node()).unwrap_or(&self.copied[self.begin..])
     }
 }

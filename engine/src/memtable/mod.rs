@@ -17,13 +17,14 @@
 //! Invariants: I6 (an entry that was inserted is found until the memtable is dropped; its key is in
 //! the filter before that).
 //!
-//! Locks: `inserter`, a leaf lock, taken by insertions, [`Memtable::hidden`],
+//! Locks: `inserter`, a leaf lock, taken by insertions, [`Memtable::records`],
 //! [`Memtable::expired`] and [`Memtable::inline`] only.
 
 mod arena;
 mod filter;
 mod iter;
 mod node;
+mod payloads;
 mod place;
 mod ranges;
 
@@ -38,13 +39,14 @@ use crate::base::checksum::key_hash;
 use crate::base::entry::{Payload, Slot};
 use crate::base::expiry::{DeadlineCounts, ExpiryTime};
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
-use crate::base::pointer::{SegmentId, ValuePointer};
+use crate::base::pointer::SegmentId;
 use crate::base::range_tombstone::{RangeTombstone, RangeTombstones};
 use crate::costly_check;
 use crate::env::sync::Mutex;
 use arena::Arena;
 use filter::KeyFilter;
 use node::{NODE_LEVELS, Node, SHORT_KEY_BYTES, Words, words_of};
+use payloads::{PayloadEnds, Payloads, PointerCell, ShortPayload};
 use ranges::MemtableRanges;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -60,9 +62,6 @@ const HEAD: u32 = 0;
 /// and each of them costs a cache line.)
 const MAX_LEVELS: usize = 24;
 
-/// The approximate overhead of an allocation in bytes.
-const ALLOCATION_BYTES: usize = 16;
-
 /// The approximate memory of a range tombstone besides its keys: in the list, the summaries and the
 /// places of its set, and in its own allocations.
 const RANGE_TOMBSTONE_BYTES: usize = 200;
@@ -75,14 +74,6 @@ const FILTER_FROM_PART: usize = 32;
 /// that and walks over a 32nd as many entries, which takes a few milliseconds. Beyond, a filter
 /// excludes less and less.
 const MAX_FILTER_KEYS: usize = 2 << 20;
-
-/// A value pointer made of atomics, so that it can be written through a shared reference.
-#[derive(Default)]
-struct PointerCell {
-    segment: AtomicU64,
-    offset: AtomicU64,
-    length: AtomicU32,
-}
 
 /// The bytes of the entries with inline values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -103,6 +94,18 @@ impl InlineBytes {
     }
 }
 
+/// The bytes of the records of one segment that entries point to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecordBytes {
+    /// The number of all of them.
+    pub count: u64,
+    /// The bytes of all of them.
+    pub all: u64,
+    /// The bytes of those that only snapshots can see, because newer entries of the memtable hide
+    /// their entries.
+    pub hidden: u64,
+}
+
 /// A concurrent ordered map of entries; the module documentation describes it.
 pub struct Memtable {
     /// No other memtable of this process has the same number.
@@ -115,10 +118,7 @@ pub struct Memtable {
     nodes: Arena<Node>,
     /// The links on levels above [`NODE_LEVELS`], for which nodes have no room.
     towers: Arena<AtomicU32>,
-    /// The value pointers of entries with short keys.
-    pointers: Arena<PointerCell>,
-    /// The inline values of entries with short keys, and long keys with their payloads.
-    bytes: Arena<OnceLock<Box<[u8]>>>,
+    payloads: Payloads,
     /// The number of levels that have entries. A search starts at the highest of them.
     levels: AtomicU32,
     entries: AtomicU64,
@@ -136,8 +136,8 @@ struct Inserter {
     /// there if keys arrive in order.
     before: [u32; MAX_LEVELS],
     random: u64,
-    /// The bytes of records whose entries newer entries hide, by segment.
-    hidden: BTreeMap<SegmentId, u64>,
+    /// The bytes of the records that entries point to, by segment.
+    records: BTreeMap<SegmentId, RecordBytes>,
     /// The bytes of the entries with inline values.
     inline: InlineBytes,
     /// The entries that expire, by when.
@@ -145,8 +145,7 @@ struct Inserter {
     /// The ends of the arenas.
     nodes: u32,
     towers: u32,
-    pointers: u32,
-    bytes: u32,
+    payloads: PayloadEnds,
 }
 
 impl Inserter {
@@ -184,13 +183,12 @@ impl Memtable {
             before: [HEAD; MAX_LEVELS],
             // The seed is fixed, so that the same insertions always make the same list.
             random: 0x9e37_79b9_7f4a_7c15,
-            hidden: BTreeMap::new(),
+            records: BTreeMap::new(),
             inline: InlineBytes::default(),
             deadlines: DeadlineCounts::default(),
             nodes: 0,
             towers: 0,
-            pointers: 0,
-            bytes: 0,
+            payloads: PayloadEnds::default(),
         };
         // Keys that are equal to a comparator need not have the same bytes, nor the same hash.
         let may_filter = room_bytes > 0 && matches!(order, KeyOrder::Bytewise);
@@ -203,8 +201,7 @@ impl Memtable {
             filter: OnceLock::new(),
             nodes: Arena::new(),
             towers: Arena::new(),
-            pointers: Arena::new(),
-            bytes: Arena::new(),
+            payloads: Payloads::new(),
             levels: AtomicU32::new(1),
             entries: AtomicU64::new(0),
             tombstones: AtomicU64::new(0),
@@ -259,9 +256,17 @@ impl Memtable {
         }
         self.find_neighbours(&mut inserter, &target);
         self.count_hidden(&mut inserter, &target);
-        if let Slot::Inline(value) = payload.slot {
-            inserter.inline.keys += user_key.len() as u64;
-            inserter.inline.values += value.len() as u64;
+        match payload.slot {
+            Slot::Inline(value) => {
+                inserter.inline.keys += user_key.len() as u64;
+                inserter.inline.values += value.len() as u64;
+            }
+            Slot::Pointer(pointer) => {
+                let records = inserter.records.entry(pointer.segment).or_default();
+                records.count += 1;
+                records.all += u64::from(pointer.length);
+            }
+            Slot::Delete => {}
         }
         if let Some(deadline) = payload.deadline {
             inserter.deadlines.add(deadline);
@@ -271,7 +276,7 @@ impl Memtable {
         let number = self.nodes.append(&mut inserter.nodes, 1);
         let node = self.nodes.get(number);
         node.fill(&target.words, trailer);
-        let payload_bytes = self.fill_payload(&mut inserter, node, user_key, payload);
+        let payload_bytes = self.payloads.fill(&mut inserter.payloads, node, user_key, payload);
         let filter_bytes = self.add_to_filter(user_key);
         self.raise_tower(&mut inserter, node, levels);
         self.link(&mut inserter, number, node, levels);
@@ -389,7 +394,11 @@ impl Memtable {
         }
         let node = self.nodes.get(number);
         let is_same = self.compare_keys(node, &target) == Ordering::Equal;
-        is_same.then(|| found(node.trailer(), self.payload(node)))
+        if !is_same {
+            return None;
+        }
+        let mut room = ShortPayload::new();
+        Some(found(node.trailer(), self.payloads.decode(node, &mut room)))
     }
 
     /// Returns the last entry before `target` and the first at or after it. Calls `descends` for
@@ -470,7 +479,7 @@ impl Memtable {
     #[inline(never)]
     fn with_key<R>(&self, node: &Node, work: impl FnOnce(&[u8]) -> R) -> R {
         match node.has_long_key() {
-            true => work(self.long_key(node)),
+            true => work(self.payloads.long_key(node)),
             false => work(node.short_key().as_slice()),
         }
     }
@@ -512,9 +521,10 @@ impl Memtable {
         if self.compare_keys(node, target) != Ordering::Equal {
             return;
         }
-        match self.payload(node).slot {
+        match self.payloads.decode(node, &mut ShortPayload::new()).slot {
             Slot::Pointer(pointer) => {
-                *inserter.hidden.entry(pointer.segment).or_default() += u64::from(pointer.length);
+                let records = inserter.records.entry(pointer.segment).or_default();
+                records.hidden += u64::from(pointer.length);
             }
             Slot::Inline(value) => {
                 inserter.inline.hidden += (target.key.len() + value.len()) as u64;
@@ -523,10 +533,9 @@ impl Memtable {
         }
     }
 
-    /// Returns, by segment, the bytes of records that only snapshots can see, because newer entries
-    /// of this memtable hide them.
-    pub fn hidden(&self) -> BTreeMap<SegmentId, u64> {
-        self.inserter.lock().hidden.clone()
+    /// Returns, by segment, the bytes of the records that entries point to.
+    pub fn records(&self) -> BTreeMap<SegmentId, RecordBytes> {
+        self.inserter.lock().records.clone()
     }
 
     /// Returns the bytes of the entries with inline values.
@@ -539,44 +548,6 @@ impl Memtable {
         if levels > NODE_LEVELS {
             let links = (levels - NODE_LEVELS) as u32;
             node.tower.store(self.towers.append(&mut inserter.towers, links), Relaxed);
-        }
-    }
-
-    /// Stores the payload and, if the key is long, the key. Returns the number of bytes taken.
-    fn fill_payload(
-        &self,
-        inserter: &mut Inserter,
-        node: &Node,
-        key: &[u8],
-        payload: Payload<'_>,
-    ) -> usize {
-        let mut keep = |bytes: Box<[u8]>| {
-            let number = self.bytes.append(&mut inserter.bytes, 1);
-            let taken = bytes.len() + ALLOCATION_BYTES + size_of::<OnceLock<Box<[u8]>>>();
-            assert!(self.bytes.get(number).set(bytes).is_ok(), "numbers are given out once");
-            node.payload.store(number, Relaxed);
-            taken
-        };
-        if key.len() > SHORT_KEY_BYTES {
-            return keep(join(key, payload));
-        }
-        if payload.deadline.is_some() {
-            let mut encoded = Vec::with_capacity(payload.encoded_len());
-            payload.encode(&mut encoded);
-            return keep(encoded.into_boxed_slice());
-        }
-        match payload.slot {
-            Slot::Delete => 0,
-            Slot::Inline(value) => keep(value.into()),
-            Slot::Pointer(pointer) => {
-                let number = self.pointers.append(&mut inserter.pointers, 1);
-                let cell = self.pointers.get(number);
-                cell.segment.store(pointer.segment.0, Relaxed);
-                cell.offset.store(pointer.offset, Relaxed);
-                cell.length.store(pointer.length, Relaxed);
-                node.payload.store(number, Relaxed);
-                size_of::<PointerCell>()
-            }
         }
     }
 
@@ -619,53 +590,4 @@ impl Memtable {
             *before = number;
         }
     }
-
-    fn kept(&self, node: &Node) -> &[u8] {
-        let bytes = self.bytes.get(node.payload.load(Relaxed)).get();
-        bytes.expect("bytes are kept before their node is published")
-    }
-
-    /// Returns the key of a node whose key is too long to live in the node.
-    fn long_key(&self, node: &Node) -> &[u8] {
-        split(self.kept(node)).0
-    }
-
-    fn payload(&self, node: &Node) -> Payload<'_> {
-        let kind = node.trailer().kind().expect("an insertion checks the kind");
-        if node.has_long_key() {
-            let payload = split(self.kept(node)).1;
-            return Payload::decode(kind, payload).expect("an insertion encoded it");
-        }
-        let slot = match kind {
-            EntryKind::Delete => Slot::Delete,
-            EntryKind::Put | EntryKind::Merge => Slot::Inline(self.kept(node)),
-            EntryKind::PutPointer | EntryKind::MergePointer => {
-                let cell = self.pointers.get(node.payload.load(Relaxed));
-                Slot::Pointer(ValuePointer {
-                    segment: SegmentId(cell.segment.load(Relaxed)),
-                    offset: cell.offset.load(Relaxed),
-                    length: cell.length.load(Relaxed),
-                })
-            }
-            EntryKind::PutExpiring | EntryKind::PointerExpiring => {
-                return Payload::decode(kind, self.kept(node)).expect("an insertion encoded it");
-            }
-        };
-        Payload { is_merge: kind.is_merge(), ..slot.into() }
-    }
-}
-
-/// Joins a long key and its payload in one allocation: the length of the key, the key, the payload.
-fn join(key: &[u8], payload: Payload<'_>) -> Box<[u8]> {
-    let mut out = Vec::with_capacity(4 + key.len() + payload.encoded_len());
-    out.extend_from_slice(&(key.len() as u32).to_le_bytes());
-    out.extend_from_slice(key);
-    payload.encode(&mut out);
-    out.into_boxed_slice()
-}
-
-/// Splits the bytes that [`join`] made into key and payload.
-fn split(joined: &[u8]) -> (&[u8], &[u8]) {
-    let (len, rest) = joined.split_first_chunk().expect("a joined key begins with its length");
-    rest.split_at(u32::from_le_bytes(*len) as usize)
 }

@@ -16,6 +16,9 @@ pub(super) const SHORT_KEY_BYTES: usize = 31;
 /// The value that replaces the length of a key that does not fit the node.
 const LONG: u64 = 32;
 
+/// The bit of a trailer's kind, beyond all kinds, that says in a node that the payload is short.
+const SHORT_PAYLOAD: u64 = 1 << 7;
+
 /// The number of levels whose links live in the node. The links of higher levels are in an arena of
 /// the memtable.
 pub(super) const NODE_LEVELS: usize = 4;
@@ -59,9 +62,7 @@ pub(super) struct Node {
     pub(super) next: [AtomicU32; NODE_LEVELS],
     /// The number of the first link of the higher levels in the towers arena.
     pub(super) tower: AtomicU32,
-    /// The number of the payload in its arena. For a short key it names the inline value, the
-    /// value pointer, or the bytes of an encoded payload with a deadline; for a long key the bytes
-    /// that hold key and payload.
+    /// The number of the payload in its arena (`payloads.rs`).
     pub(super) payload: AtomicU32,
 }
 
@@ -75,7 +76,16 @@ impl Node {
 
     #[inline]
     pub(super) fn trailer(&self) -> Trailer {
-        Trailer(self.trailer.load(Relaxed))
+        Trailer(self.trailer.load(Relaxed) & !SHORT_PAYLOAD)
+    }
+
+    pub(super) fn mark_short_payload(&self) {
+        self.trailer.store(self.trailer.load(Relaxed) | SHORT_PAYLOAD, Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn has_short_payload(&self) -> bool {
+        self.trailer.load(Relaxed) & SHORT_PAYLOAD != 0
     }
 
     #[inline]

@@ -5,6 +5,7 @@ use super::*;
 use crate::base::expiry::Deadline;
 use crate::base::iter::EntryIter;
 use crate::base::key::{Comparator, MAX_SEQNO};
+use crate::base::pointer::ValuePointer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -435,10 +436,11 @@ fn what_newer_entries_hide_is_counted_by_segment() {
         for (at, (key, slot)) in slots.into_iter().enumerate() {
             table.insert(key, Trailer::new(at as SeqNo + 1, Payload::from(slot).kind()), slot);
         }
-        let expected = BTreeMap::from([(SegmentId(1), 10), (SegmentId(2), 40)]);
-        assert_eq!(table.hidden(), expected);
+        let records = |count, all, hidden| RecordBytes { count, all, hidden };
+        let expected = [(SegmentId(1), records(2, 30, 10)), (SegmentId(2), records(3, 280, 40))];
+        assert_eq!(table.records(), BTreeMap::from(expected));
         table.insert(b"a", Trailer::new(8, EntryKind::Delete), Slot::Delete);
-        assert_eq!(table.hidden()[&SegmentId(2)], 120);
+        assert_eq!(table.records()[&SegmentId(2)], records(3, 280, 120));
     }
 }
 
@@ -456,4 +458,46 @@ fn inline_values_that_newer_entries_hide_are_counted() {
         table.insert(b"other", Trailer::new(9, EntryKind::Put), Slot::Inline(b"value"));
         assert_eq!(table.inline().hidden, expected[3]);
     }
+}
+
+#[test]
+fn i06_payloads_of_every_length_come_back_as_they_were() {
+    let table = Arc::new(Memtable::new(KeyOrder::Bytewise));
+    let value = |len: usize| (0..len).map(|at| (at * 31 + len) as u8).collect::<Vec<u8>>();
+    // A deadline takes eight bytes of a payload, so these end around the longest short one, too.
+    let deadlines = [None, Some(Deadline(1 << 40))];
+    for len in 0..300usize {
+        for (at, deadline) in deadlines.into_iter().enumerate() {
+            let (bytes, key) = (value(len), [len as u8, (len >> 8) as u8, at as u8]);
+            let payload = Payload { deadline, ..Slot::Inline(&bytes).into() };
+            let trailer = Trailer::new((2 * len + at + 1) as u64, payload.kind());
+            table.insert(&key, trailer, payload);
+        }
+    }
+    let mut iter = table.iter();
+    for len in 0..300usize {
+        for (at, deadline) in deadlines.into_iter().enumerate() {
+            let (bytes, key) = (value(len), [len as u8, (len >> 8) as u8, at as u8]);
+            let expected = Payload { deadline, ..Slot::Inline(&bytes).into() };
+            let is_same = table.get(&key, 1000, |trailer, payload| {
+                trailer.kind().unwrap() == expected.kind() && payload == expected
+            });
+            assert_eq!(is_same, Some(true), "{len} bytes");
+            iter.seek(&key, Trailer::seek(1000)).unwrap();
+            let found = Payload::decode(iter.trailer().kind().unwrap(), iter.payload()).unwrap();
+            assert_eq!((iter.user_key(), found), (&key[..], expected), "{len} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_small_entry_takes_little_more_than_its_node() {
+    let table = Memtable::new(KeyOrder::Bytewise);
+    for i in 0..1000u64 {
+        let key = format!("key {i:012}");
+        table.insert(key.as_bytes(), Trailer::new(i + 1, EntryKind::Put), Slot::Inline(&[7; 100]));
+    }
+    // A node has 64 bytes, and one in 16 has a link or more elsewhere.
+    let each = table.bytes() / 1000;
+    assert!((168..=170).contains(&each), "{each} bytes an entry");
 }

@@ -44,6 +44,7 @@ pub(super) fn give(
         live_bytes: seen_bytes,
         // It decides whether a flush is worth it, and that is no reason for a segment.
         unflushed_bytes: 0,
+        unflushed_log_bytes: 0,
         // The report shows all bytes.
         followed_bytes: 0,
         segments: segments.iter().map(|segment| facts_of(segment, fault_of)).collect(),

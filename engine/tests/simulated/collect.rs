@@ -262,7 +262,7 @@ fn gc_by_hand_ends_beside_writers_and_does_all_it_was_asked_for() {
             let new = now.difference(&old).count();
             assert!(new > old.len() / 2, "{new}, of {}: writers were busy", old.len());
             let left: Vec<_> = now.intersection(&old).collect();
-            assert!(left.is_empty(), "{live_percent} %: {} are left of {}", left.len(), old.len());
+            assert!(left.is_empty(), "{live_percent} %: {left:?} are left of {}", old.len());
         });
     }
 }

@@ -337,7 +337,12 @@ fn settles_in_vain(env: &Env, simulation: &Simulation) -> (Db, Keyspace) {
     db.wait_idle().unwrap();
     simulation.fail(no_reads_of_tables());
     only_idle(env);
-    assert_eq!(db.stats().background_errors, 1);
+    // Value GC closes the log's segment meanwhile, of which all is in tables. That makes another
+    // version, for which it may be tried once more.
+    let errors = db.stats().background_errors;
+    assert!((1..=2).contains(&errors), "{errors}");
+    only_idle(env);
+    assert_eq!(db.stats().background_errors, errors);
     simulation.clear_faults();
     (db, keyspace)
 }

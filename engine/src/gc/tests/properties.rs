@@ -67,6 +67,7 @@ fn store(chance: &Chance) -> SpaceFacts {
         live_bytes: segments.iter().map(|segment| segment.live).sum(),
         followed_bytes: 0,
         unflushed_bytes: if chance.one_in(2) { 0 } else { chance.below(64 << 20) },
+        unflushed_log_bytes: if chance.one_in(2) { 0 } else { chance.below(80 << 20) },
         segments,
         ..SpaceFacts::default()
     }

@@ -48,7 +48,10 @@ fn store(facts: &mut SpaceFacts, word: &str) {
         ("live", value) => facts.live_bytes = number(value),
         ("tables", value) => facts.table_bytes = number(value),
         ("other", value) => facts.other_bytes = number(value),
-        ("unflushed", value) => facts.unflushed_bytes = number(value),
+        ("unflushed", value) => {
+            facts.unflushed_bytes = number(value);
+            facts.unflushed_log_bytes = number(value);
+        }
         ("spare", value) => facts.segment_bytes += number(value),
         _ => panic!("{word}"),
     }
