@@ -61,30 +61,32 @@ impl Background {
         runtime.counters.flushes.add(1);
         runtime.counters.flush_bytes_written.add(bytes_written);
         runtime.counters.entries_dropped.add(report.dropped);
-        self.choose_separation(keyspace, report.evidence);
+        self.choose_separation(keyspace, report.chosen_bytes);
         self.move_head();
         Ok(())
     }
 
-    /// Chooses when the values of a keyspace are separated, by those that a flush has met.
-    fn choose_separation(&self, keyspace: &KeyspaceState, found: SeparationEvidence) {
+    /// Chooses when the values of a keyspace are separated, after a flush that kept `written` bytes
+    /// of those that this is chosen for.
+    fn choose_separation(&self, keyspace: &KeyspaceState, written: u64) {
         let options = keyspace.options();
         // Costs of before count for no setting that comes later.
         let (scanned, waste) = keyspace.walks.take_costs();
         if options.separation != Separation::Auto {
             return;
         }
+        let spared = if self.committer.is_log_spared(keyspace) { written } else { 0 };
         let choice = &keyspace.choice;
-        let new = SeparationEvidence { scanned, waste, ..found };
+        let new = SeparationEvidence { written, spared, scanned, waste };
         let Some(evidence) = choice.add(new, &options) else { return };
-        let reason = choose(choice.reason(), &evidence, self.committer.is_log_spared(keyspace));
+        let reason = choose(choice.reason(), &evidence);
         if choice.set(reason) {
-            let SeparationEvidence { written, young, scanned, waste } = evidence;
+            let SeparationEvidence { written, spared, scanned, waste } = evidence;
             self.runtime.emit(Event::SeparationChosen {
                 keyspace: keyspace.name.clone(),
                 separation: reason.separation().name(),
                 written,
-                young,
+                spared,
                 scanned,
                 waste,
             });

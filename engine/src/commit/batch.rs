@@ -7,6 +7,7 @@ use crate::base::expiry::Deadline;
 use crate::base::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::memtable::KeyPlace;
 use crate::segment::{RecordInput, RecordKind, range_ends};
+use crate::version::settings::Separation;
 use crate::version::view::KeyspaceState;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -78,6 +79,15 @@ pub struct RecordTarget<'a> {
     pub range: Option<&'a Arc<Bounds>>,
     /// Where the key was found when it was read for this commit.
     pub place: Option<&'a KeyPlace>,
+}
+
+impl RecordTarget<'_> {
+    /// Returns true if the value of `record`, which is separated, would be so whatever the engine
+    /// chose.
+    pub fn is_separation_fixed(&self, record: &RecordInput<'_>) -> bool {
+        let options = self.keyspace.options();
+        options.separates_at_write(record.raw_len as usize, Separation::AtFlush)
+    }
 }
 
 /// One commit, borrowed: the records of its frame and the target of each.

@@ -126,7 +126,7 @@ impl Committer {
         let log_bytes = parts.stall_controller.log_bytes.load(Ordering::Relaxed);
         let mut seqno = first_seqno;
         let mut pointers = pointers.iter();
-        let (mut full, mut has_values) = (false, false);
+        let (mut full, mut has_values, mut has_fixed_values) = (false, false, false);
         let (mut deletes, mut put_bytes) = (0, 0);
         for frame in frames {
             for (record, target) in frame.records.iter().zip(frame.targets) {
@@ -137,6 +137,7 @@ impl Committer {
                     }
                     RecordKind::Put | RecordKind::Merge if target.separated => {
                         has_values = true;
+                        has_fixed_values |= target.is_separation_fixed(record);
                         Slot::Pointer(*pointer)
                     }
                     RecordKind::Put | RecordKind::Merge => Slot::Inline(record.value),
@@ -172,6 +173,7 @@ impl Committer {
         // Who finds the number visible finds the frames too.
         writer.note_committed();
         log.has_values |= has_values;
+        log.has_fixed_values.0 |= has_fixed_values;
         parts.runtime.snapshots.publish(seqno - 1);
         self.rotate_memtables(log, frames, full);
     }

@@ -56,6 +56,11 @@ pub struct Log {
     pub active_first_seqno: SeqNo,
     /// True if the active segment has a separated value.
     pub has_values: bool,
+    /// True if the active segment, and the one before it, has a value that is separated at write
+    /// whatever the engine chooses ([`Separation::Auto`]).
+    ///
+    /// [`Separation::Auto`]: crate::Separation::Auto
+    pub has_fixed_values: (bool, bool),
     /// The number of segments begun since a commit asked for a sync.
     pub segments_since_sync: u32,
     /// The next sequence number.
@@ -92,6 +97,7 @@ impl Log {
             active: None,
             active_first_seqno: last_seqno + 1,
             has_values: false,
+            has_fixed_values: (false, false),
             segments_since_sync: u32::MAX,
             next_seqno: last_seqno + 1,
             previous,
@@ -507,6 +513,7 @@ impl LogShared {
         log.writer = Some(writer);
         log.active = Some(spare.handle.clone());
         (log.active_first_seqno, log.has_values) = (head.first_seqno, false);
+        log.has_fixed_values = (false, log.has_fixed_values.0);
         log.segments_since_sync = log.segments_since_sync.saturating_add(1);
         // A WAL-only segment may end with a memtable.
         let first_end = limit.min(self.least_memtable_bytes() / 2);

@@ -109,14 +109,16 @@ impl LogShared {
 
 impl Committer {
     /// Returns true if the log of what the memtables of `keyspace` hold mostly goes before the
-    /// device gets it: nobody asks for syncs, and the oldest entry that is in no table is its own,
-    /// so that its flushes replace whole segments.
+    /// device gets it, as long as its values are not separated at write: nobody asks for syncs,
+    /// the oldest entry that is in no table is its own, so that its flushes replace whole segments,
+    /// and no other values stay in the log.
     pub fn is_log_spared(&self, keyspace: &KeyspaceState) -> bool {
         let log = self.log.lock();
         let is_unasked = log.segments_since_sync >= UNASKED_SEGMENTS;
         let oldest = self.parts.runtime.set.first_unflushed(&[]);
         let is_oldest = oldest == keyspace.view().first_unflushed(&[]);
-        is_unasked && is_oldest && self.log().may_be_wal_only()
+        let is_without_values = log.has_fixed_values == (false, false);
+        is_unasked && is_oldest && is_without_values && self.log().may_be_wal_only()
     }
 
     /// Returns the end of the log before which a flush of these memtables, newest first, replaces

@@ -23,9 +23,8 @@ use crate::base::pointer::KeyspaceId;
 use crate::base::range_tombstone::RangeTombstone;
 use crate::commit::group::{Committer, LogReach};
 use crate::compaction::job;
-use crate::compaction::lifetimes::Lifetimes;
 use crate::compaction::operands::OperandMerger;
-use crate::compaction::output::{TableOutput, UpdateNotes};
+use crate::compaction::output::TableOutput;
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
 use crate::compaction::segment_output::{NewSegments, SegmentOutput};
@@ -38,9 +37,7 @@ use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
 use crate::version::job::{JobError, JobResult};
 use crate::version::runtime::Runtime;
-use crate::version::separation::SeparationEvidence;
 use crate::version::set::VersionSet;
-use crate::version::settings::{KeyspaceOptions, Separation};
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::{KeyspaceState, LoggedMemtable};
 use std::sync::Arc;
@@ -54,8 +51,8 @@ pub struct FlushReport {
     pub values_written: u64,
     /// Entries dropped because no reader could see them.
     pub dropped: u64,
-    /// What it found of the values for which the engine chooses when they are separated.
-    pub evidence: SeparationEvidence,
+    /// Bytes of the values, among those kept, for which the engine chooses when they are separated.
+    pub chosen_bytes: u64,
 }
 
 /// Returns where the head may move once `flushed` are in tables: to the oldest entry that is in no
@@ -114,7 +111,7 @@ struct FlushOutput<'a> {
     /// I3: the places to which the table's pointers were redirected stay until it is installed.
     redirect: Redirect,
     dropped: u64,
-    evidence: SeparationEvidence,
+    chosen_bytes: u64,
     /// Says up to which deadline entries have expired for good, if any did.
     expiry: Option<Change>,
 }
@@ -170,21 +167,14 @@ fn newest_seqno(waiting: &[Arc<LoggedMemtable>]) -> SeqNo {
 
 /// Returns what decides which entries of memtables are kept.
 fn retain(
-    runtime: &Runtime,
     keyspace: &KeyspaceState,
     waiting: &[Arc<LoggedMemtable>],
     seen: SeenSeqnos,
-    options: &KeyspaceOptions,
 ) -> Retain<'static, impl FnMut(&[u8]) -> bool + use<>> {
-    let chooses = options.separation == Separation::Auto;
-    let is_encrypted = runtime.set.tables().identity.is_encrypted();
-    let lifetimes = || Lifetimes::new(keyspace.id, options.clone(), is_encrypted);
     // Older entries may be in any table, so tombstones stay. What the memtables hold is newer than
     // the range tombstones that were flushed before.
     let ranges = waiting.iter().flat_map(|memtable| memtable.table.ranges());
-    Retain::new(keyspace.order.clone(), seen, |_| false)
-        .with_ranges(ranges)
-        .with_lifetimes(chooses.then(lifetimes))
+    Retain::new(keyspace.order.clone(), seen, |_| false).with_ranges(ranges)
 }
 
 /// Writes the table and the segments, and makes them and their names durable. Operands are merged
@@ -199,9 +189,8 @@ fn write<'a>(
     let inputs = waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter()));
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs.collect());
     let options = keyspace.options().clone();
-    let mut retain = retain(runtime, keyspace, waiting, seen, &options);
-    let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush)
-        .noting(UpdateNotes::Newest);
+    let mut retain = retain(keyspace, waiting, seen);
+    let mut output = TableOutput::of_memtables(runtime, keyspace, &options);
     output.applying(retain.applied_ranges());
     // The settings decide now, whatever they were at the write: a pointer stays a pointer, and an
     // inline value is separated or stays inline.
@@ -218,7 +207,7 @@ fn write<'a>(
     }
     let merger = || OperandMerger::of(runtime, keyspace, &view, IoPriority::Flush);
     let mut merger = if merges { merger() } else { None };
-    let mut pointer = Vec::new();
+    let (mut pointer, mut chosen_bytes) = (Vec::new(), 0);
     job::copy(
         runtime,
         &mut merged,
@@ -226,6 +215,7 @@ fn write<'a>(
         &mut redirect,
         merger.as_mut(),
         |key, trailer, payload| {
+            chosen_bytes += separator.chosen_bytes(trailer, payload)?;
             if !separator.takes(trailer, payload)? {
                 return output.add(key, trailer, payload);
             }
@@ -243,7 +233,6 @@ fn write<'a>(
     let tables = output.finish()?;
     assert!(tables.len() <= 1, "a flush writes one table");
     let (dropped, expiry) = (retain.dropped(), retain.expiry_change());
-    let evidence = retain.lifetimes().map(Lifetimes::evidence).unwrap_or_default();
     Ok(FlushOutput {
         output,
         tables,
@@ -252,7 +241,7 @@ fn write<'a>(
         segments,
         redirect,
         dropped,
-        evidence,
+        chosen_bytes,
         expiry,
     })
 }
@@ -287,7 +276,7 @@ fn install(
         bytes: tables.iter().map(|meta| meta.bytes).sum(),
         values_written: segments.bytes,
         dropped: written.dropped,
-        evidence: written.evidence,
+        chosen_bytes: written.chosen_bytes,
     };
     debug_assert!(waiting.is_sorted_by(|newer, older| newer.last_seqno() > older.last_seqno()));
     let seqno = newest_seqno(&waiting);

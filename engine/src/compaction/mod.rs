@@ -14,7 +14,6 @@ pub mod flush;
 pub mod fold;
 pub mod job;
 pub mod level0;
-mod lifetimes;
 mod operands;
 pub mod output;
 pub mod picker;

@@ -27,7 +27,6 @@ use crate::base::iter::CurrentKey;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::KeyspaceId;
 use crate::base::range_tombstone::{RangeCover, RangeTombstones};
-use crate::compaction::lifetimes::Lifetimes;
 use crate::hot::UpdateTable;
 use crate::version::edit::Change;
 use crate::version::snapshots::{SeenSeqnos, oldest_reader, stratum};
@@ -41,8 +40,6 @@ pub struct Retain<'a, B> {
     seen: SeenSeqnos,
     /// The update table, and the keyspace in it.
     hot: Option<(&'a UpdateTable, KeyspaceId)>,
-    /// What is to know how soon values were overwritten.
-    lifetimes: Option<Box<Lifetimes>>,
     /// The durable range tombstones over the entries.
     cover: RangeCover,
     /// Returns true if no entry older than this job's inputs can exist for a key.
@@ -81,7 +78,6 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
             order,
             seen,
             hot: None,
-            lifetimes: None,
             is_bottom,
             key: CurrentKey::default(),
             stratum: None,
@@ -98,17 +94,6 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
     pub fn with_update_table(mut self, hot: &'a UpdateTable, keyspace: KeyspaceId) -> Self {
         self.hot = Some((hot, keyspace));
         self
-    }
-
-    /// Also has `lifetimes` know of all entries.
-    pub fn with_lifetimes(mut self, lifetimes: Option<Lifetimes>) -> Self {
-        self.lifetimes = lifetimes.map(Box::new);
-        self
-    }
-
-    /// Returns how soon the values of all entries were overwritten, if that is to be known.
-    pub fn lifetimes(&self) -> Option<&Lifetimes> {
-        self.lifetimes.as_deref()
     }
 
     /// Also drops what these range tombstones hide. They are durable, or become so with the edit
@@ -134,9 +119,6 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         payload: &[u8],
     ) -> Result<RetainDecision> {
         let same_key = !self.key.enter(&self.order, user_key);
-        if let Some(lifetimes) = &mut self.lifetimes {
-            lifetimes.add(user_key, trailer, payload, same_key)?;
-        }
         let stratum = self.stratum_of(trailer.seqno());
         let mut hidden = same_key && self.stratum == Some(stratum) && self.is_closed;
         if !hidden && !self.cover.is_empty() {

@@ -53,6 +53,17 @@ impl Separator {
         })
     }
 
+    /// Returns the bytes of the entry's value if it is chosen for it when it is separated, and 0
+    /// otherwise. Those of a separated value are taken from its record.
+    pub fn chosen_bytes(&self, trailer: Trailer, payload: &[u8]) -> Result<u64> {
+        let bytes = match Payload::decode(trailer.kind()?, payload)?.slot {
+            Slot::Inline(value) => value.len(),
+            Slot::Pointer(pointer) => pointer.length as usize,
+            Slot::Delete => 0,
+        };
+        Ok(if self.options.chooses_for(bytes) { bytes as u64 } else { 0 })
+    }
+
     /// Returns true if a value of `bytes` bytes that a compaction makes goes to a segment.
     pub fn separates(&self, bytes: usize) -> bool {
         self.options.separates(bytes)

@@ -80,15 +80,15 @@ pub enum Event {
     ValuesOrdered { keyspace: String, bytes_written: u64, took: Duration },
     /// The engine has chosen anew when values of a keyspace are separated
     /// ([`Separation::Auto`](crate::Separation::Auto)), at write or at flush. Of `written` bytes of
-    /// values (earlier ones count half), about `young` were overwritten so soon that a memtable
-    /// would still have held them. Scans would have lost as much time as moving `scanned` bytes
-    /// takes if all values had been strewn, and have lost that of `waste`.
+    /// values (earlier ones count half), the device was spared the log of `spared`, or would have
+    /// been if they had been separated at flush. Scans would have lost as much time as moving
+    /// `scanned` bytes takes if all values had been strewn, and have lost that of `waste`.
     #[non_exhaustive]
     SeparationChosen {
         keyspace: String,
         separation: &'static str,
         written: u64,
-        young: u64,
+        spared: u64,
         scanned: u64,
         waste: u64,
     },

@@ -108,12 +108,12 @@ fn fmt_work(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             sized(*bytes_written),
             Took(*took)
         ),
-        Event::SeparationChosen { keyspace, separation, written, young, waste, .. } => write!(
+        Event::SeparationChosen { keyspace, separation, written, spared, waste, .. } => write!(
             f,
-            "values of {keyspace} are separated {separation} now: of {} written, {} died young; \
-             scans wasted as much as {}",
+            "values of {keyspace} are separated {separation} now: of {} written, the log of {} \
+             can be spared; scans wasted as much as {}",
             sized(*written),
-            sized(*young),
+            sized(*spared),
             sized(*waste)
         ),
         Event::Ingested { keyspace, entries, tables, bytes_written, level, .. } => write!(

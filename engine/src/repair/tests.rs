@@ -1,7 +1,7 @@
 //! Repairs damaged databases and checks the results.
 
 use crate::base::key::Comparator;
-use crate::{Db, ErrorKind, KeyspaceOptions, doc_dir};
+use crate::{Db, ErrorKind, KeyspaceOptions, Separation, doc_dir};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,12 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// levels and in the log.
 fn fill(dir: &Path) -> Model {
     let db = crate::open(dir).unwrap();
-    let options =
-        KeyspaceOptions { separation_threshold: 200, table_bytes: 8 << 10, ..Default::default() };
+    let options = KeyspaceOptions {
+        separation: Separation::AtWrite,
+        separation_threshold: 200,
+        table_bytes: 8 << 10,
+        ..Default::default()
+    };
     let keys = db.default_keyspace();
     keys.set_options(options).unwrap();
     let mut model = Model::new();
@@ -177,6 +181,8 @@ fn i3_a_lost_value_never_becomes_an_older_one() {
     let dir = doc_dir("repair-value");
     let db = crate::open(&dir).unwrap();
     let keys = db.default_keyspace();
+    let separation = Separation::AtWrite;
+    keys.set_options(KeyspaceOptions { separation, ..Default::default() }).unwrap();
     keys.put("k", vec![1; 2000]).unwrap();
     keys.flush().unwrap();
     keys.put("k", vec![2; 2000]).unwrap();

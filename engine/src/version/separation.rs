@@ -2,17 +2,14 @@
 //! ([`Separation::Auto`]): as they are written, so that they stay in the log (WiscKey), or by the
 //! flush, in the order of keys (Titan).
 //!
-//! What is separated at write is written once. What a flush separates costs a second write, and
-//! the memtable holds it until then; two things pay for that:
+//! A flush leaves values in runs in which a scan reads neighbours at once, and what is overwritten
+//! before dies in the memtable. What that costs depends on the log. The device mostly never takes
+//! it (`commit/wal_only.rs`): then the flush writes a value for the first time, and nothing speaks
+//! for another time. If commits are synced, or the log is kept for another reason, the flush writes
+//! all values once more, and only scans pay for that.
 //!
-//! - Values that are overwritten soon. They die in the memtable, and nothing is written of them
-//!   but the log, which the device mostly never takes (`commit/wal_only.rs`), unless commits are
-//!   synced.
-//! - Scans. A flush leaves values in runs in which a scan reads neighbours at once. Those that are
-//!   in the log already are put in order by `compaction/scan_order.rs`, where scans pay for it.
-//!
-//! What is known of both is in memory only: an opening begins with `AtWrite`, which is never far
-//! wrong.
+//! What is known is in memory only. An opening begins at flush, as most programs don't sync each
+//! commit, and a memtable or two tell otherwise.
 
 use crate::env::sync::Mutex;
 use crate::version::settings::{KeyspaceOptions, Separation};
@@ -21,12 +18,11 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 /// A choice needs so many bytes of values that were written since the last one, or as many as a
 /// memtable has, if that is less.
 const LEAST_EVIDENCE: u64 = 16 << 20;
-/// Percent of the bytes written that must have died young for a flush to separate the others. At
-/// two thirds both are as fast and at flush writes much less; at one third at write is faster
-/// (`bench/record/2026-11-26-auto.md`).
-const YOUNG_PERCENT: u64 = 50;
-/// Percent below which that has ended.
-const OLD_PERCENT: u64 = 40;
+/// Percent of the bytes written of whose log the device must be spared for a flush to separate
+/// them.
+const SPARED_PERCENT: u64 = 60;
+/// Percent below which that has ended. Between the two the choice stays as it is.
+const KEPT_PERCENT: u64 = 40;
 /// Scans have ended once they would waste less than this part, one in so many, of what is written,
 /// if all values were strewn.
 const SCANNED_PART: u64 = 2;
@@ -38,8 +34,8 @@ const MOST_SCANNED: u64 = 4;
 pub struct SeparationEvidence {
     /// The bytes that were written.
     pub written: u64,
-    /// Those of them that were overwritten so soon that a memtable would still have held them.
-    pub young: u64,
+    /// Those of them whose log the device is spared, if they are separated at flush.
+    pub spared: u64,
     /// What reads would have cost cursors if all values had been strewn, in bytes that could have
     /// been moved in that time.
     pub scanned: u64,
@@ -51,7 +47,7 @@ impl SeparationEvidence {
     fn with(self, new: SeparationEvidence) -> SeparationEvidence {
         SeparationEvidence {
             written: self.written.saturating_add(new.written),
-            young: self.young.saturating_add(new.young),
+            spared: self.spared.saturating_add(new.spared),
             scanned: self.scanned.saturating_add(new.scanned),
             waste: self.waste.saturating_add(new.waste),
         }
@@ -61,7 +57,7 @@ impl SeparationEvidence {
         let most = self.written.saturating_mul(MOST_SCANNED);
         SeparationEvidence {
             written: self.written / 2,
-            young: self.young / 2,
+            spared: self.spared / 2,
             scanned: self.scanned.min(most) / 2,
             waste: self.waste.min(most) / 2,
         }
@@ -72,47 +68,42 @@ impl SeparationEvidence {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SeparationReason {
-    /// At write: nothing speaks for another time.
+    /// At flush, because the log does not get to the device.
     #[default]
-    WrittenOnce,
-    /// At flush, because most are overwritten before.
-    DieYoung,
-    /// At flush, because scans find those in the log strewn.
+    LogSpared,
+    /// At write, because the log gets to the device in any case.
+    LogKept,
+    /// At flush, because scans would find those in the log strewn.
     Scanned,
 }
 
 impl SeparationReason {
     const ALL: [SeparationReason; 3] =
-        [SeparationReason::WrittenOnce, SeparationReason::DieYoung, SeparationReason::Scanned];
+        [SeparationReason::LogSpared, SeparationReason::LogKept, SeparationReason::Scanned];
 
     /// Returns when values are separated.
     pub fn separation(self) -> Separation {
         match self {
-            SeparationReason::WrittenOnce => Separation::AtWrite,
-            SeparationReason::DieYoung | SeparationReason::Scanned => Separation::AtFlush,
+            SeparationReason::LogKept => Separation::AtWrite,
+            SeparationReason::LogSpared | SeparationReason::Scanned => Separation::AtFlush,
         }
     }
 }
 
-/// Chooses anew; `now` is the choice in force. `is_log_spared` says that the log of values that die
-/// young does not get to the device.
-pub fn choose(
-    now: SeparationReason,
-    evidence: &SeparationEvidence,
-    is_log_spared: bool,
-) -> SeparationReason {
-    let SeparationEvidence { written, young, scanned, waste } = *evidence;
-    let percent = if now == SeparationReason::DieYoung { OLD_PERCENT } else { YOUNG_PERCENT };
-    let die_young = is_log_spared && young.saturating_mul(100) >= written.saturating_mul(percent);
+/// Chooses anew; `now` is the choice in force.
+pub fn choose(now: SeparationReason, evidence: &SeparationEvidence) -> SeparationReason {
+    let SeparationEvidence { written, spared, scanned, waste } = *evidence;
+    let percent = if now == SeparationReason::LogSpared { KEPT_PERCENT } else { SPARED_PERCENT };
+    let is_log_spared = spared.saturating_mul(100) >= written.saturating_mul(percent);
     let are_scanned = match now {
         // Values in order cost scans nothing too much, so the waste says nothing any more.
         SeparationReason::Scanned => scanned >= written / SCANNED_PART,
         _ => waste >= written,
     };
-    match (die_young, are_scanned) {
-        (true, _) => SeparationReason::DieYoung,
+    match (is_log_spared, are_scanned) {
+        (true, _) => SeparationReason::LogSpared,
         (false, true) => SeparationReason::Scanned,
-        (false, false) => SeparationReason::WrittenOnce,
+        (false, false) => SeparationReason::LogKept,
     }
 }
 
@@ -177,23 +168,22 @@ mod tests {
     use super::*;
     use crate::base::golden::{golden, number, pair};
 
-    /// Runs a case: each line `written=64M young=40M scanned=0 waste=0 log=spared` is what became
-    /// known since the line before. Writes the choice after each.
+    /// Runs a case: each line `written=64M spared=40M scanned=0 waste=0` is what is known then.
+    /// Writes the choice after each.
     fn run(lines: &[&str]) -> String {
         let (mut now, mut text) = (SeparationReason::default(), String::new());
         for line in lines {
-            let (mut evidence, mut is_log_spared) = (SeparationEvidence::default(), true);
+            let mut evidence = SeparationEvidence::default();
             for (name, value) in line.split_whitespace().map(pair) {
                 match name {
                     "written" => evidence.written = number(value),
-                    "young" => evidence.young = number(value),
+                    "spared" => evidence.spared = number(value),
                     "scanned" => evidence.scanned = number(value),
                     "waste" => evidence.waste = number(value),
-                    "log" => is_log_spared = value == "spared",
                     _ => panic!("{name}"),
                 }
             }
-            now = choose(now, &evidence, is_log_spared);
+            now = choose(now, &evidence);
             text += &format!("{} {now:?}\n", now.separation().name());
         }
         text
@@ -208,24 +198,28 @@ mod tests {
     fn a_choice_is_made_once_enough_was_written() {
         let choice = SeparationChoice::default();
         let options = KeyspaceOptions::default();
-        let found =
-            |written, young, scanned, waste| SeparationEvidence { written, young, scanned, waste };
+        let found = |written, spared, scanned, waste| SeparationEvidence {
+            written,
+            spared,
+            scanned,
+            waste,
+        };
         assert_eq!(choice.add(found(10 << 20, 7 << 20, 100, 0), &options), None);
         let known = choice.add(found(10 << 20, 1 << 20, 1000, 16 << 10), &options).unwrap();
-        assert_eq!((known.written, known.young), (20 << 20, 8 << 20));
+        assert_eq!((known.written, known.spared), (20 << 20, 8 << 20));
         assert_eq!((known.scanned, known.waste), (1100, 16 << 10));
         let small = KeyspaceOptions { memtable_bytes: 4 << 10, ..options };
         let known = choice.add(found(4 << 10, 0, 0, 0), &small).unwrap();
-        assert_eq!((known.written, known.young), ((10 << 20) + (4 << 10), 4 << 20), "half counts");
+        assert_eq!((known.written, known.spared), ((10 << 20) + (4 << 10), 4 << 20), "half counts");
         assert_eq!((known.scanned, known.waste), (550, 8 << 10));
         let all = choice.add(found(4 << 20, 0, u64::MAX, u64::MAX), &small).unwrap();
         assert_eq!(all.waste, u64::MAX);
         let known = choice.add(found(4 << 20, 0, 0, 0), &small).unwrap();
         assert_eq!(known.waste, 2 * all.written, "scans of long ago are forgotten");
-        assert_eq!(choice.now(), Separation::AtWrite);
-        assert!(choice.set(SeparationReason::DieYoung));
-        assert!(!choice.set(SeparationReason::Scanned));
         assert_eq!(choice.now(), Separation::AtFlush);
-        assert!(choice.set(SeparationReason::WrittenOnce));
+        assert!(choice.set(SeparationReason::LogKept));
+        assert_eq!(choice.now(), Separation::AtWrite);
+        assert!(choice.set(SeparationReason::Scanned));
+        assert!(!choice.set(SeparationReason::LogSpared));
     }
 }

@@ -29,11 +29,11 @@ pub enum Separation {
     AtFlush,
     /// Every value is inline; the log is only a write-ahead log.
     Off,
-    /// The engine chooses between `AtWrite` and `AtFlush` by what it sees: at flush while most
-    /// values are overwritten before their flush and the log of them is not synced, or while scans
-    /// find values strewn; otherwise at write, as are values of 16 KiB and more in any case. A
-    /// choice is made after a flush, from at least 16 MiB of values or a memtable of them, and an
-    /// opening begins with `AtWrite`. The default.
+    /// The engine chooses between `AtWrite` and `AtFlush` by what it sees: at flush while flushes
+    /// replace the log before the device gets it, or while scans find values strewn; otherwise at
+    /// write, as are values of 16 KiB and more in any case. A choice is made after a flush, from at
+    /// least 16 MiB of values or a memtable of them, and an opening begins with `AtFlush`. The
+    /// default.
     /// [`KeyspaceStats::separation`](crate::KeyspaceStats::separation) is the choice, and
     /// [`Event::SeparationChosen`](crate::Event::SeparationChosen) tells of another one.
     #[default]
@@ -79,8 +79,8 @@ impl Separation {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyspaceOptions {
-    /// The policy for separating large values. Default: `Auto`, at write or at flush, as it is
-    /// chosen by what happens. `Off` suits keyspaces that are mostly scanned in short ranges. A
+    /// The policy for separating large values. Default: `Auto`, at flush, or at write where the log
+    /// gets to the device anyway. `Off` suits keyspaces that are mostly scanned in short ranges. A
     /// changed policy holds for later writes and flushes: values that are in files stay where they
     /// are until [`Keyspace::convert`](crate::Keyspace::convert) moves them.
     pub separation: Separation,
@@ -97,8 +97,8 @@ pub struct KeyspaceOptions {
     /// Target size of a table block before compression, in bytes. Default 4096. Larger blocks
     /// compress better and make point reads more expensive.
     pub block_bytes: usize,
-    /// Bits of filter per key. Default 12, about half a percent of false positives; 0 writes no
-    /// filter.
+    /// Bits of filter per key in the deepest level. Default 12, about half a percent of false
+    /// positives; 0 writes no filter. Tables above it, which have few of the keys, get six more.
     pub filter_bits_per_key: u32,
     /// Target size of a table below L0, in bytes. Default 4 MiB.
     pub table_bytes: u64,

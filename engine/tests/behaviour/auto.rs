@@ -1,5 +1,5 @@
-//! Separation that the engine chooses: at flush while values die young, and where scans find them
-//! strewn; otherwise at write.
+//! Separation that the engine chooses: at flush while the device is spared the log, or where scans
+//! find values strewn; otherwise at write.
 
 use crate::common::{self, rng::Rng};
 use cleavedb::{
@@ -76,57 +76,73 @@ fn check(db: &Db, keys: usize, version: u64) {
 }
 
 #[test]
-fn values_that_die_young_are_separated_at_flush() {
+fn values_are_separated_at_flush_while_the_log_is_spared() {
     let dir = common::dir();
     let (db, choices) = open(dir.path());
-    assert_eq!(choice(&db), Separation::AtWrite);
-    put(&db, 20, 0..50, Durability::Os);
     assert_eq!(choice(&db), Separation::AtFlush);
-    let before = db.stats();
-    put(&db, 20, 50..100, Durability::Os);
-    let after = db.stats();
-    let put_in_log = after.log_bytes_written - before.log_bytes_written;
-    assert!(put_in_log > (1000 * VALUE_BYTES) as u64);
-    // One version of each key in each flush is left, of more than a thousand.
-    let flushed = after.flush_bytes_written - before.flush_bytes_written;
-    assert!(flushed < put_in_log / 4, "{flushed} of {put_in_log} bytes");
-    check(&db, 20, 99);
-    // The values of a load have no successors.
-    put(&db, 2000, 100..101, Durability::Os);
-    assert_eq!(choice(&db), Separation::AtWrite);
-    check(&db, 2000, 100);
-    assert_eq!(*choices.0.lock().unwrap(), ["at_flush", "at_write"]);
+    put(&db, 2000, 0..1, Durability::Os);
+    put(&db, 20, 1..51, Durability::Os);
+    assert_eq!(choice(&db), Separation::AtFlush);
+    let stats = db.stats();
+    let values = (2000 * VALUE_BYTES) as u64;
+    assert!(stats.log_bytes_spared > values, "{} bytes", stats.log_bytes_spared);
+    // One version of each of 20 keys in each flush is left, of more than a thousand.
+    let most = values * 3 / 2;
+    assert!((values..most).contains(&stats.flush_bytes_written), "{}", stats.flush_bytes_written);
+    (0..20).for_each(|number| {
+        common::expect_value(&db.default_keyspace(), number, 50, VALUE_BYTES);
+    });
+    assert!(db.check().unwrap().is_clean());
+    assert!(choices.0.lock().unwrap().is_empty());
 }
 
 #[test]
-fn synced_values_are_separated_at_write_though_they_die_young() {
+fn synced_values_are_separated_at_write() {
     let dir = common::dir();
     let (db, choices) = open(dir.path());
-    put(&db, 20, 0..50, Durability::Sync);
+    put(&db, 1000, 0..2, Durability::Sync);
     assert_eq!(choice(&db), Separation::AtWrite);
-    put(&db, 20, 50..250, Durability::Os);
+    put(&db, 1000, 2..8, Durability::Os);
     assert_eq!(choice(&db), Separation::AtFlush);
-    put(&db, 20, 250..300, Durability::Sync);
+    put(&db, 1000, 8..12, Durability::Sync);
     assert_eq!(choice(&db), Separation::AtWrite);
-    check(&db, 20, 299);
-    assert_eq!(*choices.0.lock().unwrap(), ["at_flush", "at_write"]);
+    check(&db, 1000, 11);
+    assert_eq!(*choices.0.lock().unwrap(), ["at_write", "at_flush", "at_write"]);
+}
+
+/// Large values stay in the log, which the device gets for them.
+#[test]
+fn values_beside_large_ones_are_separated_at_write() {
+    let dir = common::dir();
+    let (db, choices) = open(dir.path());
+    let keyspace = db.default_keyspace();
+    for round in 0..20 {
+        keyspace.put(format!("large {}", round % 3), vec![round; 16 << 10]).unwrap();
+        put(&db, 200, u64::from(round)..u64::from(round) + 1, Durability::Os);
+    }
+    assert_eq!(choice(&db), Separation::AtWrite);
+    check(&db, 200, 19);
+    assert_eq!(keyspace.get("large 1").unwrap().unwrap(), vec![19; 16 << 10]);
+    assert_eq!(*choices.0.lock().unwrap(), ["at_write"]);
 }
 
 #[test]
-fn values_that_scans_find_strewn_are_separated_at_flush() {
+fn synced_values_that_scans_find_strewn_are_separated_at_flush() {
     let dir = common::dir();
     let (db, choices) = open(dir.path());
-    put(&db, 1000, 0..1, Durability::Os);
+    put(&db, 1000, 0..2, Durability::Sync);
     assert_eq!(choice(&db), Separation::AtWrite);
+    // Their new versions are strewn.
+    put(&db, 1000, 2..3, Durability::Sync);
     for _ in 0..2 {
         assert_eq!(db.default_keyspace().iter().count(), 1000);
     }
-    put(&db, 1000, 1..2, Durability::Os);
+    put(&db, 1000, 3..4, Durability::Sync);
     assert_eq!(choice(&db), Separation::AtFlush, "values were strewn");
     // Their new versions are in order in each flush.
-    put(&db, 1000, 2..3, Durability::Os);
-    check(&db, 1000, 2);
-    assert_eq!(choices.0.lock().unwrap().first(), Some(&"at_flush"));
+    put(&db, 1000, 4..5, Durability::Sync);
+    check(&db, 1000, 4);
+    assert_eq!(choices.0.lock().unwrap()[..2], ["at_write", "at_flush"]);
 }
 
 /// Guards against a choice that outlives its session in one place and not in another: memtables
@@ -137,13 +153,16 @@ fn a_store_with_values_of_both_choices_opens_after_any_end() {
     let mut version = 0;
     for round in 0..4 {
         let (db, _) = open(dir.path());
-        assert_eq!(choice(&db), Separation::AtWrite, "an opening begins with it");
+        assert_eq!(choice(&db), Separation::AtFlush, "an opening begins with it");
         if version > 0 {
-            check(&db, 20, version - 1);
+            (0..20).for_each(|number| {
+                common::expect_value(&db.default_keyspace(), number, version - 1, VALUE_BYTES);
+            });
+            assert!(db.check().unwrap().is_clean());
         }
-        put(&db, 20, version..version + 50, Durability::Os);
-        version += 50;
-        assert_eq!(choice(&db), Separation::AtFlush);
+        put(&db, 1000, version..version + 2, Durability::Sync);
+        version += 2;
+        assert_eq!(choice(&db), Separation::AtWrite);
         // These stay in the memtable.
         let keyspace = db.default_keyspace();
         (0..20).for_each(|number| common::put_value(&keyspace, number, version, VALUE_BYTES));
@@ -152,7 +171,10 @@ fn a_store_with_values_of_both_choices_opens_after_any_end() {
             let killed = common::dir();
             common::copy_dir(dir.path(), killed.path());
             let (db, _) = open(killed.path());
-            check(&db, 20, version - 1);
+            (0..20).for_each(|number| {
+                common::expect_value(&db.default_keyspace(), number, version - 1, VALUE_BYTES);
+            });
+            assert!(db.check().unwrap().is_clean());
             db.close().unwrap();
         }
         drop(keyspace);

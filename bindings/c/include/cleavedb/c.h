@@ -440,7 +440,8 @@ LEVELDB_EXPORT void cleavedb_writeoptions_set_durability(leveldb_writeoptions_t*
 
 /* Sets whether large values are separated from keys, and from which size on (1024 bytes): at
  * write, where they stay in the log, or at flush, where each flush writes them in key order. With
- * auto, the default, the engine chooses between the two by overwrites and scans. */
+ * auto, the default, the engine chooses between the two: at flush, unless the log of them
+ * gets to the device anyway and nobody scans them. */
 enum {
   cleavedb_separation_off = 0,
   cleavedb_separation_at_write = 1,

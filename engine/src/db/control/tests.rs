@@ -2,7 +2,7 @@
 
 use super::request::MAX_REQUEST_BYTES;
 use super::server::MAX_CLIENTS;
-use crate::{Db, ErrorKind, Event, EventListener, Options, doc_dir};
+use crate::{Db, ErrorKind, Event, EventListener, KeyspaceOptions, Options, Separation, doc_dir};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -36,7 +36,9 @@ fn ask(dir: &Path, request: &str) -> (String, String) {
 fn a_live_database_answers_every_command() {
     let dir = doc_dir("control-commands");
     let db = crate::open(&dir).unwrap();
-    let words = db.create_keyspace("some words").unwrap();
+    let separation = Separation::AtWrite;
+    let options = KeyspaceOptions { separation, ..Default::default() };
+    let words = db.create_keyspace_with("some words", options).unwrap();
     words.put("one", vec![1; 5000]).unwrap();
     words.flush().unwrap();
     words.put("one", vec![2; 5000]).unwrap();
@@ -55,7 +57,7 @@ fn a_live_database_answers_every_command() {
     done("hot", "\"keyspace\":\"some words\",\"level\":0,\"entries\":1,");
     done("hot some%20words", "\"stale_entries\":1");
     done("settings", "\"control_socket\":\"true\"");
-    done("settings", "\"some words\":{\"separation\":\"auto\"");
+    done("settings", "\"some words\":{\"separation\":\"at_write\"");
     done("jobs", &format!("\"holder\":\"process {} (", std::process::id()));
     done("jobs", "\"holders\":{\"handles\":2,");
     done("events", "\"event\":\"flush_ended\",\"text\":\"flush of some words: ");

@@ -4,14 +4,18 @@ use super::by_hand::{homes, pointers, relocate, view};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::db::options::Options;
 use crate::version::edit::{Change, Edit};
-use crate::{Db, ErrorKind, KeyspaceOptions, doc_dir};
+use crate::{Db, ErrorKind, KeyspaceOptions, Separation, doc_dir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub(super) fn open(dir: &Path) -> Db {
-    let keyspace = KeyspaceOptions { separation_threshold: 200, ..Default::default() };
+    let keyspace = KeyspaceOptions {
+        separation: Separation::AtWrite,
+        separation_threshold: 200,
+        ..Default::default()
+    };
     let gc = crate::GcOptions { automatic: false, ..Default::default() };
     let options = Options { segment_bytes: 16 << 10, keyspace, gc, ..Default::default() };
     Db::builder(dir).options(options).open().unwrap()
