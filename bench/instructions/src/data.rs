@@ -1,7 +1,7 @@
 //! The data of all paths: keys of 16 bytes, put in an order that looks random, and values that
 //! hardly compress.
 
-use cleavedb::{Db, GcOptions, Keyspace, Options, Result, WriteBatch};
+use cleavedb::{Db, GcOptions, Keyspace, KeyspaceOptions, Options, Result, Separation, WriteBatch};
 use std::path::Path;
 
 /// Length of a value that stays in the tree.
@@ -26,6 +26,8 @@ pub(crate) fn open(dir: &Path) -> Result<Db> {
         control_socket: false,
         scan_order: false,
         gc: GcOptions { automatic: false, ..GcOptions::default() },
+        // Paths of separated values are those of values in the log.
+        keyspace: KeyspaceOptions { separation: Separation::AtWrite, ..KeyspaceOptions::default() },
         ..Options::default()
     };
     Db::builder(dir).options(options).open()

@@ -210,7 +210,7 @@ fn the_share_of_reads_can_be_chosen() {
 #[test]
 fn value_gc_runs_beside_a_workload() {
     let dir = Dir::new("bench-collect");
-    bench(&dir, "fillseq,deleterandom --num 4000 --reads 8000 --no-gc");
+    bench(&dir, "fillseq,deleterandom --num 4000 --reads 8000 --no-gc --separation at_write");
     let reports = bench(&dir, "fillrandom,readseq --num 4000 --no-gc --collect -k other");
     let gc = &reports[0]["gc"];
     let figure = |name: &str| gc[name].as_f64().unwrap_or_else(|| panic!("{name}: {gc}"));

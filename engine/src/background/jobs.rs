@@ -61,22 +61,26 @@ impl Background {
         runtime.counters.flushes.add(1);
         runtime.counters.flush_bytes_written.add(bytes_written);
         runtime.counters.entries_dropped.add(report.dropped);
-        self.choose_separation(keyspace, report.chosen_bytes);
+        self.choose_separation(keyspace, &report);
         self.move_head();
         Ok(())
     }
 
-    /// Chooses when the values of a keyspace are separated, after a flush that kept `written` bytes
-    /// of those that this is chosen for.
-    fn choose_separation(&self, keyspace: &KeyspaceState, written: u64) {
+    /// Chooses when the values of a keyspace are separated, after a flush.
+    fn choose_separation(&self, keyspace: &KeyspaceState, flushed: &flush::FlushReport) {
         let options = keyspace.options();
         // Costs of before count for no setting that comes later.
         let (scanned, waste) = keyspace.walks.take_costs();
         if options.separation != Separation::Auto {
             return;
         }
-        let spared = if self.committer.is_log_spared(keyspace) { written } else { 0 };
-        let choice = &keyspace.choice;
+        let (choice, written) = (&keyspace.choice, flushed.chosen_bytes);
+        // What was separated at write is in the log for good; what would have been, if it had not?
+        let is_log_spared = match choice.now() {
+            Separation::AtFlush => flushed.is_log_spared,
+            _ => self.committer.may_spare_log(keyspace),
+        };
+        let spared = if is_log_spared { written } else { 0 };
         let new = SeparationEvidence { written, spared, scanned, waste };
         let Some(evidence) = choice.add(new, &options) else { return };
         let reason = choose(choice.reason(), &evidence);

@@ -204,7 +204,7 @@ impl LogShared {
             is_spare_wanted: AtomicBool::new(false),
             is_spare_due: AtomicBool::new(false),
             sealed: Mutex::new(Vec::new()),
-            unsynced: UnsyncedSegments::new(unsynced),
+            unsynced: UnsyncedSegments::new(unsynced, settings.segment_bytes),
             writeback_due: Mutex::new(None),
             durable: AtomicU64::new(0),
         }
@@ -428,7 +428,7 @@ impl LogShared {
     /// Waits for the sync of what was sealed if the writers that were admitted before they would
     /// have had to wait have filled more segments than may be unsynced.
     fn leave_few_unsynced(&self) -> Result<()> {
-        if !rotation_waits(self.unsynced.len()) {
+        if !rotation_waits(self.unsynced.count()) {
             return Ok(());
         }
         let clock = &self.runtime.env.clock;

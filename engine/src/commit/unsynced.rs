@@ -38,24 +38,45 @@ pub struct UnsyncedSegment {
     pub syncer: Syncer,
 }
 
-/// So many WAL-only segments may be left unsynced: half of those at which writers wait for syncs,
-/// so that the others are synced before it comes to that.
-const MOST_WAL_ONLY: usize = MOST_UNSYNCED / 2;
+/// WAL-only segments may be left unsynced up to the bytes of so many full ones: half of those at
+/// which writers wait for syncs. While a store is small its segments are, too, and the log of a
+/// memtable is in more of them.
+const MOST_WAL_ONLY: u64 = MOST_UNSYNCED as u64 / 2;
 
 /// The sealed segments that are not synced yet.
 pub struct UnsyncedSegments {
     /// The oldest comes first.
     list: Mutex<VecDeque<UnsyncedSegment>>,
-    /// The length of the list, for the rule that holds writers up.
+    /// The number of those that are not left unsynced, for the rule that holds writers up.
     count: Arc<AtomicUsize>,
+    /// The most bytes that are left unsynced.
+    most_wal_only_bytes: u64,
     /// Held by who syncs: the segments are synced one after the other.
     turn: Mutex<()>,
 }
 
 impl UnsyncedSegments {
-    /// Creates an empty list that keeps its length in `count`.
-    pub fn new(count: Arc<AtomicUsize>) -> Self {
-        UnsyncedSegments { list: Mutex::default(), count, turn: Mutex::new(()) }
+    /// Creates an empty list, which tells `count` of how many segments a sync is due, where a full
+    /// one has `segment_bytes`.
+    pub fn new(count: Arc<AtomicUsize>, segment_bytes: u64) -> Self {
+        let most_wal_only_bytes = MOST_WAL_ONLY.saturating_mul(segment_bytes);
+        let (list, turn) = (Mutex::default(), Mutex::new(()));
+        UnsyncedSegments { list, count, most_wal_only_bytes, turn }
+    }
+
+    /// Returns how many of these segments, the oldest, are not left unsynced: those up to the last
+    /// that is not WAL-only, and those for which there are too many bytes behind.
+    fn due(&self, list: &VecDeque<UnsyncedSegment>) -> usize {
+        let mut bytes = 0;
+        let is_left = |segment: &&UnsyncedSegment| {
+            bytes += segment.length;
+            segment.is_wal_only && bytes <= self.most_wal_only_bytes
+        };
+        list.len() - list.iter().rev().take_while(is_left).count()
+    }
+
+    fn note_count(&self, list: &VecDeque<UnsyncedSegment>) {
+        self.count.store(self.due(list), Ordering::Release);
     }
 
     /// Adds a segment that was just sealed.
@@ -64,7 +85,7 @@ impl UnsyncedSegments {
         let is_later = list.back().is_none_or(|last| last.id < segment.id);
         assert!(is_later, "I2: segments are synced in the order of their ids");
         list.push_back(segment);
-        self.count.store(list.len(), Ordering::Release);
+        self.note_count(&list);
     }
 
     /// Returns the oldest segment of the list.
@@ -74,7 +95,17 @@ impl UnsyncedSegments {
 
     /// Returns the number of segments.
     pub fn len(&self) -> usize {
+        self.list.lock().len()
+    }
+
+    /// Returns the number of those for which a sync is due, for the rule that holds writers up.
+    pub fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
+    }
+
+    /// Returns the most bytes of WAL-only segments that are left unsynced.
+    pub fn most_wal_only_bytes(&self) -> u64 {
+        self.most_wal_only_bytes
     }
 
     /// Returns true if all of these segments are WAL-only.
@@ -91,10 +122,7 @@ impl UnsyncedSegments {
     /// may wait for a flush, if they `may_be_wal_only` and nothing behind them is to be synced.
     pub fn due_before(&self, may_be_wal_only: bool) -> Option<SegmentId> {
         let list = self.list.lock();
-        let excess = list.len().saturating_sub(MOST_WAL_ONLY);
-        let kept = list.iter().rposition(|segment| !segment.is_wal_only);
-        let due = kept.map_or(excess, |last| excess.max(last + 1));
-        let due = if may_be_wal_only { due } else { list.len() };
+        let due = if may_be_wal_only { self.due(&list) } else { list.len() };
         due.checked_sub(1).map(|last| SegmentId(list[last].id.0 + 1))
     }
 
@@ -111,7 +139,7 @@ impl UnsyncedSegments {
         let replaced = replace(&before)?;
         let mut list = self.list.lock();
         list.drain(..before.len());
-        self.count.store(list.len(), Ordering::Release);
+        self.note_count(&list);
         Ok(replaced)
     }
 
@@ -134,7 +162,7 @@ impl UnsyncedSegments {
             let mut list = self.list.lock();
             let synced = list.pop_front();
             assert!(synced.is_some_and(|it| it.id == first.id), "only who has the turn takes any");
-            self.count.store(list.len(), Ordering::Release);
+            self.note_count(&list);
         }
     }
 }

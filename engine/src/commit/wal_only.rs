@@ -85,13 +85,13 @@ impl LogShared {
     /// Has `install` make the edit that takes the commits before `end` to tables, the newest of
     /// which has the number `seqno`. The edit must have the changes that it is given: they remove
     /// the WAL-only segments before `end`. I2: nobody syncs them meanwhile, so each is either
-    /// synced or removed.
+    /// synced or removed. Also returns the bytes that the device was spared.
     pub fn replace_wal_only<T>(
         &self,
         end: SegmentId,
         seqno: SeqNo,
         install: impl FnOnce(Vec<Change>) -> JobResult<T>,
-    ) -> JobResult<T> {
+    ) -> JobResult<(T, u64)> {
         self.unsynced.remove_before(end, |segments| {
             // I2: the segments before these are synced, and their lengths must not be known from
             // the head of one that goes.
@@ -102,17 +102,20 @@ impl LogShared {
             let bytes = segments.iter().map(|segment| segment.length - HEAD_BYTES as u64).sum();
             self.runtime.counters.log_bytes_spared.add(bytes);
             self.runtime.counters.segments_dropped.add(segments.len() as u64);
-            Ok(installed)
+            Ok((installed, bytes))
         })
     }
 }
 
 impl Committer {
-    /// Returns true if the log of what the memtables of `keyspace` hold mostly goes before the
-    /// device gets it, as long as its values are not separated at write: nobody asks for syncs,
-    /// the oldest entry that is in no table is its own, so that its flushes replace whole segments,
-    /// and no other values stay in the log.
-    pub fn is_log_spared(&self, keyspace: &KeyspaceState) -> bool {
+    /// Returns true if the log of what the memtables of `keyspace` hold would mostly go before the
+    /// device gets it, if its values were not separated at write: nobody asks for syncs, the oldest
+    /// entry that is in no table is its own, so that its flushes replace whole segments, no other
+    /// values stay in the log, and so much of it as a memtable has may be left unsynced.
+    pub fn may_spare_log(&self, keyspace: &KeyspaceState) -> bool {
+        if keyspace.options().memtable_bytes > self.log().unsynced.most_wal_only_bytes() {
+            return false;
+        }
         let log = self.log.lock();
         let is_unasked = log.segments_since_sync >= UNASKED_SEGMENTS;
         let oldest = self.parts.runtime.set.first_unflushed(&[]);

@@ -53,6 +53,8 @@ pub struct FlushReport {
     pub dropped: u64,
     /// Bytes of the values, among those kept, for which the engine chooses when they are separated.
     pub chosen_bytes: u64,
+    /// True if the device was spared most of the log of what was flushed.
+    pub is_log_spared: bool,
 }
 
 /// Returns where the head may move once `flushed` are in tables: to the oldest entry that is in no
@@ -155,9 +157,13 @@ pub fn run(
         return install(runtime, keyspace, waiting, (log_end, Vec::new()), written);
     }
     let newest = newest_seqno(&waiting);
-    committer.log().replace_wal_only(log_end.position.segment, newest, |of_log| {
+    let memtable_bytes: usize = waiting.iter().map(|memtable| memtable.table.bytes()).sum();
+    let replaced = committer.log().replace_wal_only(log_end.position.segment, newest, |of_log| {
         install(runtime, keyspace, waiting, (log_end, of_log), written)
-    })
+    });
+    let (report, spared) = replaced?;
+    let is_log_spared = spared >= memtable_bytes as u64 / 2;
+    Ok(FlushReport { is_log_spared, ..report })
 }
 
 /// Returns the newest sequence number in memtables, of which the newest comes first.
@@ -277,6 +283,7 @@ fn install(
         values_written: segments.bytes,
         dropped: written.dropped,
         chosen_bytes: written.chosen_bytes,
+        is_log_spared: false,
     };
     debug_assert!(waiting.is_sorted_by(|newer, older| newer.last_seqno() > older.last_seqno()));
     let seqno = newest_seqno(&waiting);

@@ -35,6 +35,9 @@ const DRAINED_LEVEL1: f64 = 2.0;
 /// very many small tables.
 const LEAST_MOVED_PART: u64 = 4;
 
+/// A flush that comes late makes one table of so many memtables by default.
+const MOST_FLUSHED_MEMTABLES: u64 = 3;
+
 /// The inputs and the output level of a compaction.
 #[derive(Clone)]
 pub struct Pick {
@@ -92,7 +95,8 @@ impl Pick {
     ///
     /// Costs a sort of the inputs if they are of L0.
     pub fn is_move(&self, order: &KeyOrder, options: &KeyspaceOptions) -> bool {
-        let most_bytes = options.memtable_bytes.max(2 * options.table_bytes);
+        let flushed_bytes = options.memtable_bytes.saturating_mul(MOST_FLUSHED_MEMTABLES);
+        let most_bytes = flushed_bytes.max(2 * options.table_bytes);
         self.below.is_empty()
             && self.output_level > self.level
             && self.inputs.iter().all(|table| table.meta.bytes <= most_bytes)

@@ -54,14 +54,19 @@ impl Separator {
     }
 
     /// Returns the bytes of the entry's value if it is chosen for it when it is separated, and 0
-    /// otherwise. Those of a separated value are taken from its record.
+    /// otherwise. Of a separated value they are those of its record, which a codec may have made
+    /// small, and to which a few are added; a value of nearly 16 KiB may not count.
     pub fn chosen_bytes(&self, trailer: Trailer, payload: &[u8]) -> Result<u64> {
-        let bytes = match Payload::decode(trailer.kind()?, payload)?.slot {
-            Slot::Inline(value) => value.len(),
-            Slot::Pointer(pointer) => pointer.length as usize,
-            Slot::Delete => 0,
+        let (bytes, is_chosen) = match Payload::decode(trailer.kind()?, payload)?.slot {
+            Slot::Inline(value) => (value.len(), self.options.chooses_for(value.len())),
+            Slot::Pointer(pointer) => {
+                let bytes = pointer.length as usize;
+                let as_value = bytes.max(self.options.separation_threshold);
+                (bytes, self.options.chooses_for(as_value))
+            }
+            Slot::Delete => (0, false),
         };
-        Ok(if self.options.chooses_for(bytes) { bytes as u64 } else { 0 })
+        Ok(if is_chosen { bytes as u64 } else { 0 })
     }
 
     /// Returns true if a value of `bytes` bytes that a compaction makes goes to a segment.

@@ -95,7 +95,7 @@ pub fn pick(
 /// Picks tables in which range tombstones hide something: those of one level that they hide as a
 /// whole, at once; another to be rewritten in place, if there is no other work or range tombstones
 /// are many. A table of L0 is rewritten with all of L0. Afterwards, no range tombstone known now
-/// hides anything in the table, so each is picked once.
+/// hides anything in the table, so each is picked once; or twice, if all of L0 is moved first.
 fn pick_deleted(
     keyspace: KeyspaceId,
     levels: &Levels,

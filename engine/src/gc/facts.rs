@@ -19,7 +19,7 @@ pub struct SpaceFacts {
     /// Bytes of keys and inline values in memtables, which a flush writes to new files before the
     /// log that holds them can go.
     pub unflushed_bytes: u64,
-    /// What the log has for those, at most, and for tombstones in memtables.
+    /// What the log has of that, at most, and of tombstones in memtables.
     pub unflushed_log_bytes: u64,
     /// What tables and memtables hold.
     pub tree: TreeSpread,
@@ -73,6 +73,9 @@ pub struct SegmentFacts {
     pub written: u64,
     /// Bytes of live records; the best estimate, and never too low.
     pub live: u64,
+    /// Those of them, in the tail of the log, that only replay needs: no table and no memtable
+    /// points to them.
+    pub replayed: u64,
     /// Number of live records.
     pub live_records: u64,
     /// Bytes that tables reference, directly or through a relocation.

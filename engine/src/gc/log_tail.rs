@@ -63,13 +63,16 @@ const TAIL_PART: u64 = 3;
 
 /// The sizes of the tail of the log, which no pick can touch until the log's head has moved past
 /// it.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub struct LogTail {
     /// Bytes written to closed segments, and to the active one.
     written: [u64; 2],
     /// Garbage in closed segments, and in the active one, in bytes. What a flush would write to
     /// other files before the segments can go is no garbage.
     garbage: [u64; 2],
+    /// The same with what only replay needs beyond that. It dies in memtables at no cost, and goes
+    /// with their flush, so it is no reason to flush them while users fill them.
+    idle_garbage: [u64; 2],
 }
 
 const CLOSED: usize = 0;
@@ -88,14 +91,17 @@ impl LogTail {
             let part = if segment.sealed { CLOSED } else { ACTIVE };
             tail.written[part] += segment.written;
             tail.garbage[part] += segment.garbage();
+            tail.idle_garbage[part] += segment.garbage() + segment.replayed;
         }
-        // Each flush writes all memtables. The oldest entries are in the closed segments.
-        let mut kept = facts.unflushed_log_bytes;
-        for garbage in &mut tail.garbage {
-            let part = kept.min(*garbage);
-            (*garbage, kept) = (*garbage - part, kept - part);
-        }
+        // Each flush writes all memtables.
+        leave_out(&mut tail.garbage, facts.unflushed_bytes);
+        leave_out(&mut tail.idle_garbage, facts.unflushed_log_bytes);
         tail
+    }
+
+    /// Returns the tail with what counts as garbage while nobody writes, or space is short.
+    fn at_rest(&self) -> LogTail {
+        LogTail { garbage: self.idle_garbage, ..*self }
     }
 
     fn all_garbage(&self) -> u64 {
@@ -110,6 +116,15 @@ impl LogTail {
         };
         let moved = written.saturating_sub(won);
         Gain { how: How::Relocate, won, moved, cost: moved }
+    }
+}
+
+/// Leaves `kept` bytes out of the garbage, those in closed segments first: they have the oldest
+/// entries.
+fn leave_out(garbage: &mut [u64; 2], mut kept: u64) {
+    for garbage in garbage {
+        let part = kept.min(*garbage);
+        (*garbage, kept) = (*garbage - part, kept - part);
     }
 }
 
@@ -132,6 +147,11 @@ pub fn advise(
     (tail, winnable): (&LogTail, u64),
 ) -> Option<LogTailAdvice> {
     let allocated = facts.allocated();
+    // Time that users leave is no reason to flush memtables that they still fill: each flush makes
+    // compaction rewrite keys.
+    let is_pressed = policy.mode != Mode::Spare && allocated > marks.start();
+    let is_at_rest = matches!(policy.mode, Mode::Idle | Mode::Low | Mode::Manual);
+    let tail = &if is_at_rest || is_pressed { tail.at_rest() } else { *tail };
     let least = LEAST_FLUSH_BYTES.max(allocated / LEAST_FLUSH_PART);
     let worth = match policy.mode {
         Mode::Manual => 1,
@@ -144,10 +164,7 @@ pub fn advise(
     let garbage = allocated.saturating_sub(facts.live_bytes);
     let is_in_the_way = allocated.saturating_sub(winnable) > marks.low()
         || tail.all_garbage() >= garbage / TAIL_PART;
-    // Time that users leave is no reason to flush memtables that they still fill: each flush makes
-    // compaction rewrite keys.
-    let may_press = policy.mode != Mode::Spare;
-    let presses = may_press && allocated > marks.start() && is_in_the_way;
+    let presses = is_pressed && is_in_the_way;
     let written: u64 = tail.written.iter().sum();
     let is_discardable = policy.mode == Mode::Idle
         && tail.all_garbage() as f64 >= policy.discardable_ratio * written as f64;

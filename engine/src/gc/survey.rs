@@ -9,6 +9,7 @@ use crate::gc::hidden_share::TreeSpread;
 use crate::gc::liveness_scan::{Live, LiveRecord, LivenessScan};
 use crate::gc::punch::runs::{MAX_HOLES, dead_runs, total};
 use crate::gc::relocate::VictimRecords;
+use crate::memtable::RecordBytes;
 use crate::relocation::RelocationMeta;
 use crate::segment::SegmentKind;
 use crate::version::runtime::Runtime;
@@ -141,7 +142,10 @@ pub fn survey(
     let mut facts =
         SpaceFacts { live_bytes, unflushed_bytes, unflushed_log_bytes, ..SpaceFacts::default() };
     let targets = target_bytes(version.relocations.values().map(|it| &*it.meta));
-    let pointed = pointed_bytes(context, no_snapshots);
+    let pointed = pointed_records(context, no_snapshots);
+    // A flush that was installed meanwhile has taken entries from memtables, and `version` has no
+    // table with them.
+    let is_current = context.set.current().number == version.number;
     for (&id, live) in version.segments.iter() {
         let mut segment = physical(context, id, live, version)?;
         let relocated = targets.get(&id).copied().unwrap_or_default();
@@ -150,12 +154,17 @@ pub fn survey(
         segment.counted = liveness_scan.counted.contains(&id);
         segment.live_records = counted.map_or(0, |live| live.records);
         // Live bytes shrink since the scan when tables drop references, or memtables hold newer
-        // entries. What memtables hold by themselves, the log keeps for replay only.
+        // entries.
+        let records = pointed.get(&id).copied().unwrap_or_default();
         let at_most = match segment.is_collectable() {
             true => segment.referenced,
-            false => segment.referenced.saturating_add(pointed.get(&id).copied().unwrap_or(0)),
+            false => segment.written.saturating_sub(records.hidden),
         };
         segment.live = knowledge.live_in(id, segment.written).min(at_most);
+        if !segment.is_collectable() && is_current {
+            let needed = segment.referenced.saturating_add(records.all - records.hidden);
+            segment.replayed = segment.live.saturating_sub(needed);
+        }
         let list = counted.and_then(|counted| counted.list.as_ref());
         segment.dead_runs = list.zip(punch).and_then(|(list, it)| runs_to_punch(list, live, it));
         segment.linked = segment.dead_runs.is_some() && is_linked(context, live);
@@ -192,19 +201,21 @@ fn is_linked(context: &Runtime, live: &LiveSegment) -> bool {
     !file.is_ok_and(|file| file.links().is_ok_and(|links| links <= 1))
 }
 
-/// Returns the bytes of the records in each segment to which entries of memtables point. With
-/// `no_snapshots`, without those that newer entries of the same memtable hide.
-fn pointed_bytes(context: &Runtime, no_snapshots: bool) -> BTreeMap<SegmentId, u64> {
-    let mut bytes = BTreeMap::new();
+/// Returns the records in each segment to which entries of memtables point. Unless `no_snapshots`,
+/// none counts as hidden.
+fn pointed_records(context: &Runtime, no_snapshots: bool) -> BTreeMap<SegmentId, RecordBytes> {
+    let mut sums = BTreeMap::<_, RecordBytes>::new();
     for keyspace in context.set.keyspaces() {
         for memtable in keyspace.view().memtables() {
             for (segment, records) in memtable.table.records() {
-                let hidden = if no_snapshots { records.hidden } else { 0 };
-                *bytes.entry(segment).or_default() += records.all.saturating_sub(hidden);
+                let sum = sums.entry(segment).or_default();
+                sum.count += records.count;
+                sum.all += records.all;
+                sum.hidden += if no_snapshots { records.hidden } else { 0 };
             }
         }
     }
-    bytes
+    sums
 }
 
 /// Returns the bytes of keys and inline values in memtables that a flush would write. With
@@ -272,6 +283,7 @@ fn physical(
         allocated,
         written,
         live: 0,
+        replayed: 0,
         live_records: 0,
         referenced: 0,
         counted: false,

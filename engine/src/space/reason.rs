@@ -71,6 +71,7 @@ fn facts_of(
         allocated: segment.allocated,
         written: segment.length.saturating_sub(segment.hole_bytes),
         live: segment.live_bytes + segment.pinned_bytes,
+        replayed: 0,
         live_records: segment.live_records,
         referenced: segment.referenced_bytes,
         counted: true,

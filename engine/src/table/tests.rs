@@ -2,7 +2,7 @@
 
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
-use super::format::{BlockSeal, DATA_START, Footer};
+use super::format::{BlockSeal, DATA_START, Footer, PAGE_BYTES};
 use super::properties::{Properties, Summary, TableMeta, TableOwner};
 use super::stats::{TableCounts, TableStats};
 use super::{Table, TableIter, TableSettings, TableWriter};
@@ -948,4 +948,43 @@ fn the_bytes_of_a_table_are_part_of_the_format() {
     let meta = place.write(1, settings(90, Codec::None), &entries);
     let sum = crate::base::checksum::checksum64(0, &place.bytes(1));
     assert_eq!((meta.bytes, sum), (686, 7232557598315454889));
+}
+
+/// Guards against blocks of small entries that lie in two pages: each get that misses the page
+/// cache would read both.
+#[test]
+fn blocks_of_small_entries_that_do_not_compress_end_with_pages() {
+    let entries = |len: usize| {
+        let mut rng = Rng::new(len as u64);
+        (0..2000).map(|n| put(format!("{n:08}").as_bytes(), 1, &rng.noise(len))).collect::<Vec<_>>()
+    };
+    let ends = |len: usize, codec: Codec, block_bytes: usize| {
+        let place = TableDir::new(KeyOrder::Bytewise);
+        let entries = entries(len);
+        let table = place.table(1, settings(block_bytes, codec), &entries);
+        check_all(&table, &entries);
+        let blocks = table.blocks() - 1;
+        let is_filled = |at: &usize| table.handle(*at).unwrap().end() % PAGE_BYTES == 0;
+        let stored = table.data_end as f64 / (2000 * (8 + len)) as f64;
+        ((0..blocks).filter(is_filled).count(), blocks, stored)
+    };
+    for (len, codec, block_bytes) in [
+        (100, Codec::None, 4096),
+        (20, Codec::None, 4096),
+        (200, Codec::None, 4096),
+        (100, Codec::None, 16 << 10),
+        (100, Codec::None, 5000),
+    ] {
+        let (filled, blocks, stored) = ends(len, codec, block_bytes);
+        assert_eq!(filled, blocks, "{len} bytes, {block_bytes}");
+        assert!(stored < 1.6, "{len} bytes take {stored}");
+    }
+    // Some blocks are tried to be compressed, and what their end is to be is known afterwards.
+    let (filled, blocks, _) = ends(100, Codec::Lz4, 4096);
+    assert!(filled > blocks * 9 / 10, "{filled} of {blocks}");
+    // Where an entry is a large part of a page, little would be won for what is filled up.
+    let (filled, blocks, stored) = ends(1100, Codec::None, 4096);
+    assert!(filled < blocks / 4 && stored < 1.05, "{filled} of {blocks}, {stored}");
+    let (filled, _, _) = ends(100, Codec::None, 1024);
+    assert!(filled < 10, "{filled} of blocks that are smaller than a page");
 }

@@ -20,9 +20,11 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 const LEAST_EVIDENCE: u64 = 16 << 20;
 /// Percent of the bytes written of whose log the device must be spared for a flush to separate
 /// them.
-const SPARED_PERCENT: u64 = 60;
-/// Percent below which that has ended. Between the two the choice stays as it is.
-const KEPT_PERCENT: u64 = 40;
+const SPARED_PERCENT: u64 = 70;
+/// Percent below which that has ended. Between the two the choice stays as it is: where every other
+/// flush spares the log, as what was known counts half after each choice, there are two thirds and
+/// one third by turns.
+const KEPT_PERCENT: u64 = 30;
 /// Scans have ended once they would waste less than this part, one in so many, of what is written,
 /// if all values were strewn.
 const SCANNED_PART: u64 = 2;

@@ -98,9 +98,11 @@ pub struct KeyspaceOptions {
     /// compress better and make point reads more expensive.
     pub block_bytes: usize,
     /// Bits of filter per key in the deepest level. Default 12, about half a percent of false
-    /// positives; 0 writes no filter. Tables above it, which have few of the keys, get six more.
+    /// positives; 0 writes no filter. Tables above it, which have few of the keys, get six more,
+    /// and keep them if they move down as they are.
     pub filter_bits_per_key: u32,
-    /// Target size of a table below L0, in bytes. Default 4 MiB.
+    /// Target size of a table that a compaction writes, in bytes. Default 4 MiB. A flush writes one
+    /// table, which moves down as it is where there is nothing to merge.
     pub table_bytes: u64,
     /// A memtable is flushed once it has this many bytes, which include those of values that are
     /// not separated at write. Default 64 MiB. Larger memtables save compaction work and cost

@@ -244,10 +244,12 @@ fn gc_by_hand_ends_beside_writers_and_does_all_it_was_asked_for() {
             put_all(&db, &odd, 8);
             db.flush().unwrap();
             db.wait_idle().unwrap();
-            let mut old = files(env, "seg");
             // The active segment and the spare segment are left out.
-            old.pop_last();
-            old.pop_last();
+            let mut old = files(env, "seg");
+            let sealed = db.stats().segments.into_iter().filter(|segment| segment.sealed);
+            let sealed: Vec<PathBuf> =
+                sealed.map(|segment| format!("{:08}.seg", segment.id).into()).collect();
+            old.retain(|name| sealed.contains(name));
             let is_over = Arc::new(AtomicBool::new(false));
             let (beside, until) = (db.clone(), is_over.clone());
             let work = move || write_beside(&beside, live_percent, &until);

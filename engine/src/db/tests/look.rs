@@ -146,6 +146,7 @@ fn facts_of(id: SegmentId) -> SpaceFacts {
         allocated: 1 << 20,
         written: 1 << 20,
         live: 0,
+        replayed: 0,
         live_records: 0,
         referenced: 1 << 20,
         counted: false,

@@ -44,6 +44,7 @@ fn segment(chance: &Chance, id: u64) -> SegmentFacts {
         allocated,
         written: allocated,
         live,
+        replayed: 0,
         live_records: live / 1000,
         referenced: if live == 0 && chance.one_in(3) { 0 } else { allocated },
         counted: !chance.one_in(8),

@@ -48,10 +48,8 @@ fn store(facts: &mut SpaceFacts, word: &str) {
         ("live", value) => facts.live_bytes = number(value),
         ("tables", value) => facts.table_bytes = number(value),
         ("other", value) => facts.other_bytes = number(value),
-        ("unflushed", value) => {
-            facts.unflushed_bytes = number(value);
-            facts.unflushed_log_bytes = number(value);
-        }
+        ("unflushed", value) => facts.unflushed_bytes = number(value),
+        ("logged", value) => facts.unflushed_log_bytes = number(value),
         ("spare", value) => facts.segment_bytes += number(value),
         _ => panic!("{word}"),
     }
@@ -90,6 +88,7 @@ fn segment<'a>(mut words: impl Iterator<Item = &'a str>) -> SegmentFacts {
         allocated: 64 << 20,
         written: u64::MAX,
         live: 0,
+        replayed: 0,
         live_records: 0,
         referenced: 1,
         counted: true,
@@ -105,6 +104,7 @@ fn segment<'a>(mut words: impl Iterator<Item = &'a str>) -> SegmentFacts {
             ("alloc", value) => facts.allocated = number(value),
             ("written", value) => facts.written = number(value),
             ("live", value) => facts.live = number(value),
+            ("replayed", value) => facts.replayed = number(value),
             ("records", value) => facts.live_records = number(value),
             ("run", value) => mean_run = Some(number(value)),
             ("sorted", _) => facts.kind = SegmentKind::Sorted,
