@@ -964,7 +964,7 @@ fn blocks_of_small_entries_that_do_not_compress_end_with_pages() {
         let table = place.table(1, settings(block_bytes, codec), &entries);
         check_all(&table, &entries);
         let blocks = table.blocks() - 1;
-        let is_filled = |at: &usize| table.handle(*at).unwrap().end() % PAGE_BYTES == 0;
+        let is_filled = |at: &usize| table.handle(*at).unwrap().end().is_multiple_of(PAGE_BYTES);
         let stored = table.data_end as f64 / (2000 * (8 + len)) as f64;
         ((0..blocks).filter(is_filled).count(), blocks, stored)
     };
