@@ -76,11 +76,11 @@ impl Background {
         }
         let (choice, written) = (&keyspace.choice, flushed.chosen_bytes);
         // What was separated at write is in the log for good; what would have been, if it had not?
-        let is_log_spared = match choice.now() {
-            Separation::AtFlush => flushed.is_log_spared,
-            _ => self.committer.may_spare_log(keyspace),
+        let spared = match choice.now() {
+            Separation::AtFlush => flushed.spared_bytes,
+            _ if self.committer.may_spare_log(keyspace) => written,
+            _ => 0,
         };
-        let spared = if is_log_spared { written } else { 0 };
         let new = SeparationEvidence { written, spared, scanned, waste };
         let Some(evidence) = choice.add(new, &options) else { return };
         let reason = choose(choice.reason(), &evidence);

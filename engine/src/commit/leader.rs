@@ -173,7 +173,7 @@ impl Committer {
         // Who finds the number visible finds the frames too.
         writer.note_committed();
         log.has_values |= has_values;
-        log.has_fixed_values.0 |= has_fixed_values;
+        log.has_fixed_values |= has_fixed_values;
         parts.runtime.snapshots.publish(seqno - 1);
         self.rotate_memtables(log, frames, full);
     }

@@ -56,11 +56,13 @@ pub struct Log {
     pub active_first_seqno: SeqNo,
     /// True if the active segment has a separated value.
     pub has_values: bool,
-    /// True if the active segment, and the one before it, has a value that is separated at write
-    /// whatever the engine chooses ([`Separation::Auto`]).
+    /// True if the active segment has a value that is separated at write whatever the engine
+    /// chooses ([`Separation::Auto`]).
     ///
     /// [`Separation::Auto`]: crate::Separation::Auto
-    pub has_fixed_values: (bool, bool),
+    pub has_fixed_values: bool,
+    /// True if the segment before had one.
+    pub had_fixed_values: bool,
     /// The number of segments begun since a commit asked for a sync.
     pub segments_since_sync: u32,
     /// The next sequence number.
@@ -97,7 +99,8 @@ impl Log {
             active: None,
             active_first_seqno: last_seqno + 1,
             has_values: false,
-            has_fixed_values: (false, false),
+            has_fixed_values: false,
+            had_fixed_values: false,
             segments_since_sync: u32::MAX,
             next_seqno: last_seqno + 1,
             previous,
@@ -400,8 +403,7 @@ impl LogShared {
 
     /// Returns true if [`LogShared::sync_behind`] has something to do.
     pub fn wants_sync(&self) -> bool {
-        let is_due = || self.unsynced.due_before(self.may_be_wal_only()).is_some();
-        (self.unsynced.len() > 0 && is_due())
+        self.unsynced.due_before(self.may_be_wal_only()).is_some()
             || self.is_spare_due.load(Ordering::Relaxed)
             || self.writeback_due.lock().is_some()
     }
@@ -513,7 +515,7 @@ impl LogShared {
         log.writer = Some(writer);
         log.active = Some(spare.handle.clone());
         (log.active_first_seqno, log.has_values) = (head.first_seqno, false);
-        log.has_fixed_values = (false, log.has_fixed_values.0);
+        log.had_fixed_values = std::mem::take(&mut log.has_fixed_values);
         log.segments_since_sync = log.segments_since_sync.saturating_add(1);
         // A WAL-only segment may end with a memtable.
         let first_end = limit.min(self.least_memtable_bytes() / 2);

@@ -47,7 +47,7 @@ const MOST_WAL_ONLY: u64 = MOST_UNSYNCED as u64 / 2;
 pub struct UnsyncedSegments {
     /// The oldest comes first.
     list: Mutex<VecDeque<UnsyncedSegment>>,
-    /// The number of those that are not left unsynced, for the rule that holds writers up.
+    /// Their number for the rule that holds writers up; see [`counted_of`].
     count: Arc<AtomicUsize>,
     /// The most bytes that are left unsynced.
     most_wal_only_bytes: u64,
@@ -56,27 +56,21 @@ pub struct UnsyncedSegments {
 }
 
 impl UnsyncedSegments {
-    /// Creates an empty list, which tells `count` of how many segments a sync is due, where a full
-    /// one has `segment_bytes`.
+    /// Creates an empty list that keeps in `count` what writers wait for. A full segment has
+    /// `segment_bytes`.
     pub fn new(count: Arc<AtomicUsize>, segment_bytes: u64) -> Self {
         let most_wal_only_bytes = MOST_WAL_ONLY.saturating_mul(segment_bytes);
         let (list, turn) = (Mutex::default(), Mutex::new(()));
         UnsyncedSegments { list, count, most_wal_only_bytes, turn }
     }
 
-    /// Returns how many of these segments, the oldest, are not left unsynced: those up to the last
-    /// that is not WAL-only, and those for which there are too many bytes behind.
     fn due(&self, list: &VecDeque<UnsyncedSegment>) -> usize {
-        let mut bytes = 0;
-        let is_left = |segment: &&UnsyncedSegment| {
-            bytes += segment.length;
-            segment.is_wal_only && bytes <= self.most_wal_only_bytes
-        };
-        list.len() - list.iter().rev().take_while(is_left).count()
+        let segments = list.iter().map(|segment| (segment.is_wal_only, segment.length));
+        due_of(segments, self.most_wal_only_bytes)
     }
 
     fn note_count(&self, list: &VecDeque<UnsyncedSegment>) {
-        self.count.store(self.due(list), Ordering::Release);
+        self.count.store(counted_of(list.len(), self.due(list)), Ordering::Release);
     }
 
     /// Adds a segment that was just sealed.
@@ -93,12 +87,7 @@ impl UnsyncedSegments {
         self.list.lock().front().map(|first| first.id)
     }
 
-    /// Returns the number of segments.
-    pub fn len(&self) -> usize {
-        self.list.lock().len()
-    }
-
-    /// Returns the number of those for which a sync is due, for the rule that holds writers up.
+    /// Returns their number for the rule that holds writers up; see [`counted_of`].
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
@@ -151,7 +140,7 @@ impl UnsyncedSegments {
         end: SegmentId,
         sync: impl Fn(&UnsyncedSegment) -> Result<()>,
     ) -> Result<()> {
-        if self.len() == 0 {
+        if self.list.lock().is_empty() {
             return Ok(());
         }
         let _turn = self.turn.lock();
@@ -163,6 +152,56 @@ impl UnsyncedSegments {
             let synced = list.pop_front();
             assert!(synced.is_some_and(|it| it.id == first.id), "only who has the turn takes any");
             self.note_count(&list);
+        }
+    }
+}
+
+/// Returns of how many of these segments, the oldest, a sync is due: of those up to the last that
+/// is not WAL-only, and of those behind which there are too many bytes. Each comes with whether it
+/// is WAL-only, and its length.
+fn due_of(
+    segments: impl DoubleEndedIterator<Item = (bool, u64)> + ExactSizeIterator,
+    most_wal_only_bytes: u64,
+) -> usize {
+    let (count, mut bytes) = (segments.len(), 0);
+    let is_left = |&(is_wal_only, length): &(bool, u64)| {
+        bytes += length;
+        is_wal_only && bytes <= most_wal_only_bytes
+    };
+    count - segments.rev().take_while(is_left).count()
+}
+
+/// Returns the number of segments that counts for the rule that holds writers up, of so many of
+/// which the sync of `due` is due. Those that are left unsynced have no more bytes than a few full
+/// ones, and count as no more, so that a power cut never takes more than so many full ones have.
+fn counted_of(segments: usize, due: usize) -> usize {
+    due + (segments - due).min(MOST_WAL_ONLY as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_segments_that_are_left_unsynced_count_as_two() {
+        for (segments, due, counted) in [(0, 0, 0), (1, 0, 1), (8, 0, 2), (8, 1, 3), (4, 4, 4)] {
+            assert_eq!(counted_of(segments, due), counted, "{due} of {segments}");
+        }
+    }
+
+    #[test]
+    fn wal_only_segments_are_left_unsynced_up_to_some_bytes() {
+        let (wal_only, with_values) = (true, false);
+        for (segments, due, why) in [
+            (&[][..], 0, "there is nothing"),
+            (&[(wal_only, 64), (wal_only, 64)], 0, "two full ones"),
+            (&[(wal_only, 64), (wal_only, 64), (wal_only, 1)], 1, "the oldest is too much"),
+            (&[(wal_only, 16); 8], 0, "many small ones"),
+            (&[(wal_only, 16); 11], 3, "too many of them"),
+            (&[(wal_only, 1), (with_values, 1), (wal_only, 1)], 2, "those behind it may wait"),
+            (&[(wal_only, 1), (with_values, 1)], 2, "what is before it is synced first"),
+        ] {
+            assert_eq!(due_of(segments.iter().copied(), 128), due, "{why}");
         }
     }
 }

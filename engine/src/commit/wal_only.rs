@@ -120,7 +120,7 @@ impl Committer {
         let is_unasked = log.segments_since_sync >= UNASKED_SEGMENTS;
         let oldest = self.parts.runtime.set.first_unflushed(&[]);
         let is_oldest = oldest == keyspace.view().first_unflushed(&[]);
-        let is_without_values = log.has_fixed_values == (false, false);
+        let is_without_values = !log.has_fixed_values && !log.had_fixed_values;
         is_unasked && is_oldest && is_without_values && self.log().may_be_wal_only()
     }
 

@@ -37,6 +37,7 @@ use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
 use crate::version::job::{JobError, JobResult};
 use crate::version::runtime::Runtime;
+use crate::version::separation::spared_part;
 use crate::version::set::VersionSet;
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::{KeyspaceState, LoggedMemtable};
@@ -53,8 +54,8 @@ pub struct FlushReport {
     pub dropped: u64,
     /// Bytes of the values, among those kept, for which the engine chooses when they are separated.
     pub chosen_bytes: u64,
-    /// True if the device was spared most of the log of what was flushed.
-    pub is_log_spared: bool,
+    /// Those of them whose log the device was spared, about.
+    pub spared_bytes: u64,
 }
 
 /// Returns where the head may move once `flushed` are in tables: to the oldest entry that is in no
@@ -162,8 +163,8 @@ pub fn run(
         install(runtime, keyspace, waiting, (log_end, of_log), written)
     });
     let (report, spared) = replaced?;
-    let is_log_spared = spared >= memtable_bytes as u64 / 2;
-    Ok(FlushReport { is_log_spared, ..report })
+    let spared_bytes = spared_part(report.chosen_bytes, spared, memtable_bytes as u64);
+    Ok(FlushReport { spared_bytes, ..report })
 }
 
 /// Returns the newest sequence number in memtables, of which the newest comes first.
@@ -283,7 +284,7 @@ fn install(
         values_written: segments.bytes,
         dropped: written.dropped,
         chosen_bytes: written.chosen_bytes,
-        is_log_spared: false,
+        spared_bytes: 0,
     };
     debug_assert!(waiting.is_sorted_by(|newer, older| newer.last_seqno() > older.last_seqno()));
     let seqno = newest_seqno(&waiting);

@@ -289,6 +289,7 @@ impl Keyspace {
     /// let words = db.default_keyspace();
     /// words.put("long", vec![1; 5000])?;
     /// words.put("short", vec![2; 50])?;
+    /// words.flush()?;
     /// words.set_options(KeyspaceOptions { separation: Separation::Off, ..words.options() })?;
     /// let report = words.convert()?;
     /// assert_eq!((report.values_moved_in, report.values_moved_out), (1, 0));

@@ -137,12 +137,14 @@ pub fn survey(
     punch: Option<&PunchCost>,
 ) -> Result<SpaceFacts> {
     let liveness_scan = &knowledge.liveness_scan;
-    let unflushed_bytes = unflushed_bytes(context, no_snapshots);
-    let unflushed_log_bytes = unflushed_bytes + LOG_ENTRY_BYTES * unflushed_entries(context);
-    let mut facts =
-        SpaceFacts { live_bytes, unflushed_bytes, unflushed_log_bytes, ..SpaceFacts::default() };
+    let unflushed = unflushed(context, no_snapshots);
+    let mut facts = SpaceFacts {
+        live_bytes,
+        unflushed_bytes: unflushed.bytes,
+        unflushed_log_bytes: unflushed.log_bytes,
+        ..SpaceFacts::default()
+    };
     let targets = target_bytes(version.relocations.values().map(|it| &*it.meta));
-    let pointed = pointed_records(context, no_snapshots);
     // A flush that was installed meanwhile has taken entries from memtables, and `version` has no
     // table with them.
     let is_current = context.set.current().number == version.number;
@@ -155,7 +157,7 @@ pub fn survey(
         segment.live_records = counted.map_or(0, |live| live.records);
         // Live bytes shrink since the scan when tables drop references, or memtables hold newer
         // entries.
-        let records = pointed.get(&id).copied().unwrap_or_default();
+        let records = unflushed.records.get(&id).copied().unwrap_or_default();
         let at_most = match segment.is_collectable() {
             true => segment.referenced,
             false => segment.written.saturating_sub(records.hidden),
@@ -177,8 +179,11 @@ pub fn survey(
         facts.tree.add(&TreeSpread::of(&keyspace.levels));
     }
     // A memtable is above all runs.
-    let unflushed = TreeSpread { bytes: unflushed_bytes, above_bytes: unflushed_bytes, entries: 0 };
-    facts.tree.add(&unflushed);
+    facts.tree.add(&TreeSpread {
+        bytes: unflushed.bytes,
+        above_bytes: unflushed.bytes,
+        entries: 0,
+    });
     // The output of running compactions is on the disk in addition to their inputs.
     facts.table_bytes += context.set.unnamed_bytes();
     let relocations = version.relocations.values().map(|relocation| blocks(relocation.meta.bytes));
@@ -201,46 +206,39 @@ fn is_linked(context: &Runtime, live: &LiveSegment) -> bool {
     !file.is_ok_and(|file| file.links().is_ok_and(|links| links <= 1))
 }
 
-/// Returns the records in each segment to which entries of memtables point. Unless `no_snapshots`,
-/// none counts as hidden.
-fn pointed_records(context: &Runtime, no_snapshots: bool) -> BTreeMap<SegmentId, RecordBytes> {
-    let mut sums = BTreeMap::<_, RecordBytes>::new();
+/// What memtables hold.
+#[derive(Default)]
+struct Unflushed {
+    /// The bytes of keys and inline values that a flush would write.
+    bytes: u64,
+    /// What the log has of these, at most, and of tombstones.
+    log_bytes: u64,
+    /// The records in each segment to which entries point.
+    records: BTreeMap<SegmentId, RecordBytes>,
+}
+
+/// Returns what memtables hold. With `no_snapshots` a flush drops what newer entries of the same
+/// memtable hide; otherwise nothing counts as hidden.
+fn unflushed(context: &Runtime, no_snapshots: bool) -> Unflushed {
+    let mut found = Unflushed::default();
+    let mut others = 0;
     for keyspace in context.set.keyspaces() {
         for memtable in keyspace.view().memtables() {
-            for (segment, records) in memtable.table.records() {
-                let sum = sums.entry(segment).or_default();
-                sum.count += records.count;
+            let (table, inline) = (&memtable.table, memtable.table.inline());
+            found.bytes +=
+                if no_snapshots { inline.visible() } else { inline.keys + inline.values };
+            let mut pointers = 0;
+            for (segment, records) in table.records() {
+                let sum = found.records.entry(segment).or_default();
                 sum.all += records.all;
                 sum.hidden += if no_snapshots { records.hidden } else { 0 };
+                pointers += records.count;
             }
+            others += table.entries().saturating_sub(pointers);
         }
     }
-    sums
-}
-
-/// Returns the bytes of keys and inline values in memtables that a flush would write. With
-/// `no_snapshots` it drops those that newer entries of the same memtable hide.
-fn unflushed_bytes(context: &Runtime, no_snapshots: bool) -> u64 {
-    let mut bytes = 0;
-    for keyspace in context.set.keyspaces() {
-        for memtable in keyspace.view().memtables() {
-            let inline = memtable.table.inline();
-            bytes += if no_snapshots { inline.visible() } else { inline.keys + inline.values };
-        }
-    }
-    bytes
-}
-
-/// Returns the number of entries in memtables that do not point to a record.
-fn unflushed_entries(context: &Runtime) -> u64 {
-    let mut entries = 0;
-    for keyspace in context.set.keyspaces() {
-        for memtable in keyspace.view().memtables() {
-            let pointers: u64 = memtable.table.records().values().map(|it| it.count).sum();
-            entries += memtable.table.entries().saturating_sub(pointers);
-        }
-    }
-    entries
+    found.log_bytes = found.bytes + LOG_ENTRY_BYTES * others;
+    found
 }
 
 /// Returns the bytes that relocations list in each target segment: at least as much as is live

@@ -15,17 +15,15 @@ pub struct MemtableIter {
     /// The number of the current entry; [`HEAD`] if there is none.
     at: u32,
     short_key: ShortKey,
-    /// The payload, if it can't be lent, and where it begins.
+    /// The payload, if it can't be lent.
     copied: Vec<u8>,
-    begin: usize,
 }
 
 impl Memtable {
     /// Returns an iterator over all entries, which stands on no entry yet.
     pub fn iter(self: &Arc<Self>) -> MemtableIter {
         let table = Arc::clone(self);
-        let short_key = ShortKey::default();
-        MemtableIter { table, at: HEAD, short_key, copied: Vec::new(), begin: 0 }
+        MemtableIter { table, at: HEAD, short_key: ShortKey::default(), copied: Vec::new() }
     }
 }
 
@@ -47,7 +45,7 @@ impl MemtableIter {
             self.short_key = node.short_key();
         }
         if self.table.payloads.lent(node).is_none() {
-            self.begin = self.table.payloads.copy(node, &mut self.copied);
+            self.table.payloads.copy(node, &mut self.copied);
         }
         Ok(())
     }
@@ -125,6 +123,6 @@ impl EntryIter for MemtableIter {
 
     #[inline]
     fn payload(&self) -> &[u8] {
-        self.table.payloads.lent(self.node()).unwrap_or(&self.copied[self.begin..])
+        self.table.payloads.lent(self.node()).unwrap_or(&self.copied)
     }
 }

@@ -157,19 +157,23 @@ impl Payloads {
         }
     }
 
-    /// Replaces `out` by the encoded payload of a node from which it can't be lent, which begins at
-    /// the place that is returned.
-    pub(super) fn copy(&self, node: &Node, out: &mut Vec<u8>) -> usize {
-        out.clear();
-        if !node.has_short_payload() {
-            self.decode(node, &mut ShortPayload::new()).encode(out);
-            return 0;
+    /// Copies a short payload to `room`, and returns its bytes there.
+    #[inline]
+    fn copy_short<'a>(&self, node: &Node, room: &'a mut ShortPayload) -> &'a [u8] {
+        for (bytes, word) in room.0.as_chunks_mut().0.iter_mut().zip(self.short_words(node)) {
+            *bytes = word.load(Relaxed).to_le_bytes();
         }
-        let words = self.short_words(node);
-        out.reserve(size_of_val(words));
-        out.extend(words.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()));
-        out.truncate(1 + usize::from(out[0]));
-        1
+        &room.0[1..=usize::from(room.0[0])]
+    }
+
+    /// Replaces `out` by the encoded payload of a node from which it can't be lent.
+    pub(super) fn copy(&self, node: &Node, out: &mut Vec<u8>) {
+        out.clear();
+        let mut room = ShortPayload::new();
+        match node.has_short_payload() {
+            true => out.extend_from_slice(self.copy_short(node, &mut room)),
+            false => self.decode(node, &mut room).encode(out),
+        }
     }
 
     /// Returns the payload of a node. `room` gets what can't be lent.
@@ -184,16 +188,7 @@ impl Payloads {
             });
             return Payload { is_merge: kind.is_merge(), ..slot.into() };
         }
-        let bytes = match self.lent(node) {
-            Some(bytes) => bytes,
-            None => {
-                for (bytes, word) in room.0.as_chunks_mut().0.iter_mut().zip(self.short_words(node))
-                {
-                    *bytes = word.load(Relaxed).to_le_bytes();
-                }
-                &room.0[1..=usize::from(room.0[0])]
-            }
-        };
+        let bytes = self.lent(node).unwrap_or_else(|| self.copy_short(node, room));
         Payload::decode(kind, bytes).expect("an insertion encoded it")
     }
 }

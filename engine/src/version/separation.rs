@@ -92,6 +92,13 @@ impl SeparationReason {
     }
 }
 
+/// Returns of how many of `bytes` bytes of values, which were flushed with the rest of memtables of
+/// `memtable_bytes`, the device was spared the log, if it was spared `spared_log_bytes` in all.
+pub fn spared_part(bytes: u64, spared_log_bytes: u64, memtable_bytes: u64) -> u64 {
+    let share = spared_log_bytes as f64 / memtable_bytes.max(1) as f64;
+    (bytes as f64 * share.min(1.0)) as u64
+}
+
 /// Chooses anew; `now` is the choice in force.
 pub fn choose(now: SeparationReason, evidence: &SeparationEvidence) -> SeparationReason {
     let SeparationEvidence { written, spared, scanned, waste } = *evidence;
@@ -194,6 +201,15 @@ mod tests {
     #[test]
     fn golden_when_values_are_separated() {
         golden("version/testdata/separation.txt", run);
+    }
+
+    #[test]
+    fn values_are_spared_in_proportion() {
+        for (bytes, spared, memtable, expected) in
+            [(800, 1000, 1000, 800), (800, 250, 1000, 200), (800, 1200, 1000, 800), (0, 0, 0, 0)]
+        {
+            assert_eq!(spared_part(bytes, spared, memtable), expected, "{spared} of {memtable}");
+        }
     }
 
     #[test]

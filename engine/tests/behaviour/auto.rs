@@ -3,7 +3,7 @@
 
 use crate::common::{self, rng::Rng};
 use cleavedb::{
-    Db, Durability, Event, EventListener, GcOptions, KeyspaceOptions, Options, Separation,
+    Codec, Db, Durability, Event, EventListener, GcOptions, KeyspaceOptions, Options, Separation,
     WriteOptions,
 };
 use std::path::Path;
@@ -61,6 +61,10 @@ fn put(db: &Db, keys: usize, rounds: std::ops::Range<u64>, durability: Durabilit
             let key = common::key(number);
             let value = common::value(&key, version, VALUE_BYTES);
             keyspace.put_with(&key, value, &with).unwrap();
+            if number % 100 == 0 {
+                // The log of memtables that wait long for their flush is synced.
+                db.wait_idle().unwrap();
+            }
         }
     }
     db.flush().unwrap();
@@ -108,6 +112,54 @@ fn synced_values_are_separated_at_write() {
     assert_eq!(choice(&db), Separation::AtWrite);
     check(&db, 1000, 11);
     assert_eq!(*choices.0.lock().unwrap(), ["at_write", "at_flush", "at_write"]);
+}
+
+/// Guards against records that a codec made small and that count for nothing: the choice of a time
+/// with synced commits would stay.
+#[test]
+fn compressed_values_count_for_the_choice() {
+    let dir = common::dir();
+    let mut options = options();
+    options.keyspace.value_codec = Codec::Lz4;
+    options.keyspace.value_compression_min_bytes = 0;
+    let db = Db::builder(dir.path()).options(options).open().unwrap();
+    let keyspace = db.default_keyspace();
+    let put = |durability, rounds: u64| {
+        let with = WriteOptions::new().durability(durability);
+        for number in 0..2000 * rounds {
+            let key = common::key((number % 2000) as usize);
+            keyspace.put_with(key, vec![number as u8; 4 * VALUE_BYTES], &with).unwrap();
+            if number % 25 == 0 {
+                db.wait_idle().unwrap();
+            }
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+    };
+    put(Durability::Sync, 1);
+    assert_eq!(choice(&db), Separation::AtWrite);
+    put(Durability::Os, 40);
+    assert_eq!(choice(&db), Separation::AtFlush);
+    assert!(db.check().unwrap().is_clean());
+}
+
+/// Only so much of the log is left unsynced, so the device gets most of that of a larger memtable.
+#[test]
+fn values_of_memtables_that_are_too_large_for_it_are_separated_at_write() {
+    let dir = common::dir();
+    let mut options = options();
+    options.keyspace.memtable_bytes = 2 << 20;
+    options.max_replay_bytes = 16 << 20;
+    let choices = Arc::new(Choices::default());
+    let builder = Db::builder(dir.path()).options(options).event_listener(choices.clone());
+    let db = builder.open().unwrap();
+    put(&db, 6000, 0..1, Durability::Os);
+    assert_eq!(choice(&db), Separation::AtWrite);
+    for version in 1..6 {
+        put(&db, 6000, version..version + 1, Durability::Os);
+    }
+    check(&db, 6000, 5);
+    assert_eq!(*choices.0.lock().unwrap(), ["at_write"]);
 }
 
 /// Large values stay in the log, which the device gets for them.

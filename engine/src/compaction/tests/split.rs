@@ -3,6 +3,7 @@
 use super::world::JobWorld;
 use crate::base::golden::{golden, number, pair};
 use crate::base::key::{EntryKind, Trailer};
+use crate::compaction::output::TableOutput;
 
 #[test]
 fn i06_golden_output_is_split_between_user_keys() {
@@ -32,4 +33,24 @@ fn run(lines: &[&str]) -> String {
         format!("{keys}: {} entries\n", meta.summary.entries)
     });
     text.collect()
+}
+
+/// Guards against filters above the deepest level that let as many absent keys pass as those of the
+/// deepest: they would be asked in vain for each level.
+#[test]
+fn filters_above_the_deepest_level_are_larger() {
+    const ENTRIES: u64 = 10_000;
+    let world = JobWorld::new(64 << 20);
+    let table_bytes = |mut output: TableOutput<'_>| {
+        for number in 0..ENTRIES {
+            let key = format!("{number:08}");
+            output.add(key.as_bytes(), Trailer::new(1, EntryKind::Put), b"value").unwrap();
+        }
+        output.finish().unwrap().iter().map(|meta| meta.bytes).sum::<u64>()
+    };
+    let deepest = table_bytes(world.output());
+    let upper = table_bytes(world.output().above_deepest());
+    let more = (upper - deepest) as f64 * 8.0 / ENTRIES as f64;
+    assert!((5.9..6.1).contains(&more), "{more} bits a key");
+    assert_eq!(table_bytes(world.flush_output()), upper);
 }

@@ -4,7 +4,7 @@ use crate::base::compression::Codec;
 use crate::base::iter::EntryIter;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
-use crate::compaction::output::{TableOutput, UpdateNotes};
+use crate::compaction::output::TableOutput;
 use crate::env::Env;
 use crate::hot::UpdateTable;
 use crate::throttle::reads::IoPriority;
@@ -94,8 +94,7 @@ impl JobWorld {
     /// Returns an output like that of a flush, which notes its entries in the update table.
     pub fn flush_output(&self) -> TableOutput<'_> {
         let options = self.keyspace.options().clone();
-        TableOutput::new(&self.runtime, &self.keyspace, &options, u64::MAX, IoPriority::Flush)
-            .noting(UpdateNotes::Newest)
+        TableOutput::of_memtables(&self.runtime, &self.keyspace, &options)
     }
 
     /// Adds what an output has written to a level.
