@@ -197,6 +197,8 @@ fn keys_are_changed_without_rewriting_files() {
         db.flush().unwrap();
     };
     put(&db, 0..100);
+    // One table at the bottom gives background work no reason to replace it after an opening.
+    db.compact().unwrap();
     db.close().unwrap();
     let data = |suffixes: &[&str]| -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = contents(store);
@@ -212,7 +214,16 @@ fn keys_are_changed_without_rewriting_files() {
     reader.close().unwrap();
     assert!(try_open(store, &[2]).is_err(), "who only reads changes no key");
     let db = open(store, &[2, 1]);
-    assert!(before.iter().all(|(path, bytes)| fs::read(path).unwrap() == *bytes), "rewritten");
+    // Segments behind the head may be gone by now; what is there is what was there.
+    let is_segment = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "seg");
+    let tables = before.keys().filter(|path| !is_segment(path)).count();
+    assert_ne!(tables, 0);
+    for (path, bytes) in &before {
+        match fs::read(path) {
+            Ok(now) => assert!(now == *bytes, "rewritten: {}", path.display()),
+            Err(error) => assert!(is_segment(path), "{}: {error}", path.display()),
+        }
+    }
     put(&db, 100..200);
     db.close().unwrap();
     let error = try_open(store, &[1]).err().unwrap();

@@ -344,7 +344,9 @@ fn an_entry_says_what_it_is_and_a_key_costs_no_read() {
     assert_eq!(seen[&b"a"[..]], (version, None, true, 1));
     let (_, expires, separated, _) = seen[&b"c"[..]];
     let left = expires.unwrap().duration_since(SystemTime::now()).unwrap();
-    assert!(left <= Duration::from_secs(3600) && !separated);
+    // The system's clock may be set meanwhile.
+    assert!(left.abs_diff(Duration::from_secs(3600)) < Duration::from_secs(60), "{left:?}");
+    assert!(!separated);
     assert_eq!(words.keys().map(|key| key.unwrap()).collect::<Vec<_>>(), [b"a"]);
 }
 
@@ -481,9 +483,10 @@ fn log_behind_the_head_goes_while_a_compaction_is_long() {
     }
     let dropped = db.stats().segments_dropped;
     while db.stats().segments_dropped == dropped {
-        // More than what fills L0 is not written: it would wait for the compaction.
+        // What fills L0 (36 tables) is not written: it would wait for the compaction. A bound near
+        // what may be there already would leave the log as it is for ever.
         std::thread::yield_now();
-        if db.stats().keyspaces[0].levels[0].tables < 8 {
+        if db.stats().keyspaces[0].levels[0].tables < 32 {
             fill();
         }
     }
