@@ -96,6 +96,7 @@ def options(parser):
     parser.add_argument("--memory", type=mebibytes, help="limit of each process, such as 96M")
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--value-size", type=int, action="append")
+    parser.add_argument("--seconds", type=float, help="how long reads and mixes take")
     parser.add_argument("--shared", action="store_true", help="others use the machine meanwhile")
     help_text = "KiB, of the whole device while this runs, such as 128 [as it is]"
     parser.add_argument("--read-ahead", type=int, help=help_text)
@@ -115,6 +116,7 @@ def changed(given):
     words += f" --data {given.data}M" if given.data else ""
     words += f" --memory {given.memory}M" if given.memory else ""
     words += f" --repeats {given.repeats}" if given.repeats else ""
+    words += f" --seconds {given.seconds:g}" if given.seconds is not None else ""
     words += f" --read-ahead {given.read_ahead}" if given.read_ahead else ""
     words += "".join(f" --value-size {size}" for size in given.value_size or [])
     return words + (" --shared" if given.shared else "")
@@ -130,6 +132,8 @@ def scaled(scale, given):
         scale = replace(scale, repeats=given.repeats)
     if given.value_size:
         scale = replace(scale, value_sizes=given.value_size)
+    if given.seconds is not None:
+        scale = replace(scale, seconds=given.seconds)
     return scale
 
 

@@ -25,8 +25,7 @@ def engines_of(experiment, given):
 def scaled(experiment, given):
     """Its size, with what was asked for."""
     scale = command.scaled(experiment.scale(), given)
-    fields = {"cache_mb": given.cache, "buffer_mb": given.buffer, "seconds": given.seconds,
-              "rest": given.rest}
+    fields = {"cache_mb": given.cache, "buffer_mb": given.buffer, "rest": given.rest}
     return replace(scale, **{name: value for name, value in fields.items() if value is not None})
 
 
@@ -35,7 +34,6 @@ def words(given):
     text = f"python3 bench/compare/experiments.py {given.experiment} --dir DIR"
     text += f" --cache {given.cache}M" if given.cache is not None else ""
     text += f" --buffer {given.buffer}M" if given.buffer is not None else ""
-    text += f" --seconds {given.seconds:g}" if given.seconds is not None else ""
     return text + (f" --rest {given.rest:g}" if given.rest is not None else "")
 
 
@@ -68,7 +66,6 @@ def arguments():
     size = command.mebibytes
     parser.add_argument("--cache", type=size, help="block cache of each engine, such as 16M")
     parser.add_argument("--buffer", type=size, help="write buffer of each engine, such as 8M")
-    parser.add_argument("--seconds", type=float, help="how long reads and mixes take")
     parser.add_argument("--rest", type=float, help="longest wait, in seconds, for rest")
     out = command.ROOT / "bench/record"
     parser.add_argument("--out", type=Path, default=out, help="where the record goes")
