@@ -264,8 +264,8 @@ impl OpenFileShard {
 /// A cache of at most a fixed number of files that are open for reading. A new file evicts the
 /// least recently used one, which is closed when its last reader has finished.
 ///
-/// The kernel is advised to expect random reads, because sequential readers read large pieces
-/// themselves.
+/// The kernel is advised to expect random reads. Long walks open their files once more
+/// ([`OpenFiles::open_for_walk`]).
 pub struct OpenFiles {
     fs: Arc<dyn Fs>,
     shards: Vec<Mutex<OpenFileShard>>,
@@ -321,6 +321,14 @@ impl OpenFiles {
             assert!(shard.files.len() <= self.max_per_shard, "more files are open than may be");
             Ok((file, evicted))
         })?;
+        Ok(file)
+    }
+
+    /// Opens the file at `path` once more, for one walk that reads it in sequence: the system reads
+    /// ahead of it. The caller holds the file, which is not counted, and closes it.
+    pub fn open_for_walk(&self, path: &Path) -> Result<Arc<dyn File>> {
+        let file = self.fs.open(path).doing("open", path)?;
+        file.advise(AccessPattern::Sequential);
         Ok(file)
     }
 

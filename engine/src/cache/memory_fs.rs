@@ -6,12 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// An in-memory file that records the sizes of its writes, and what is going to be read.
+/// An in-memory file that records the sizes of its writes, and how it is going to be read.
 #[derive(Default)]
 pub(crate) struct MemoryFile {
     bytes: Mutex<Vec<u8>>,
     pub(crate) writes: Mutex<Vec<usize>>,
     pub(crate) started_reads: Mutex<Vec<std::ops::Range<u64>>>,
+    pub(crate) advice: Mutex<Vec<AccessPattern>>,
 }
 
 impl MemoryFile {
@@ -71,7 +72,9 @@ impl File for MemoryFile {
         Ok(1)
     }
 
-    fn advise(&self, _advice: AccessPattern) {}
+    fn advise(&self, advice: AccessPattern) {
+        self.advice.lock().unwrap().push(advice);
+    }
 
     #[cfg(unix)]
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {

@@ -92,11 +92,22 @@ impl LevelIter {
         &mut self.open.as_mut().expect("a table is open").1
     }
 
+    /// Goes on with the walk of `left` in the open table. A long walk has the system begin to read
+    /// the table behind that, number `next`, or it would wait for it to be opened.
+    fn continue_walk(&mut self, left: &TableIter, next: Option<usize>, backward: bool) {
+        self.iter().continue_walk(left, backward);
+        if self.iter().is_long_walk()
+            && let Some(next) = next.and_then(|next| self.tables.get(next))
+        {
+            next.start_walk(backward);
+        }
+    }
+
     /// Moves from the end of a table to the first entry of the next table that has one.
     fn skip_forward(&mut self) -> Result<()> {
         while let Some((index, left)) = self.open.take_if(|(_, iter)| !iter.valid()) {
             if self.open(Some(index + 1))? {
-                self.iter().continue_walk(&left, false);
+                self.continue_walk(&left, Some(index + 2), false);
                 self.iter().seek_to_first()?;
             }
         }
@@ -106,7 +117,7 @@ impl LevelIter {
     fn skip_backward(&mut self) -> Result<()> {
         while let Some((index, left)) = self.open.take_if(|(_, iter)| !iter.valid()) {
             if self.open(index.checked_sub(1))? {
-                self.iter().continue_walk(&left, true);
+                self.continue_walk(&left, index.checked_sub(2), true);
                 self.iter().seek_to_last()?;
             }
         }

@@ -61,6 +61,11 @@ impl TableIter {
         self.ahead.continue_from(&other.ahead, self.table.blocks(), backward);
     }
 
+    /// Returns true if the walk will probably come to the end of the table.
+    pub fn is_long_walk(&self) -> bool {
+        self.ahead.is_long()
+    }
+
     /// Sets the number of bytes that walks will probably read from the table, each from the place
     /// of a seek on.
     pub fn expect(&mut self, bytes: u64) {

@@ -48,6 +48,7 @@ pub use iter::TableIter;
 pub use pinned::Pinning;
 pub use policy::FilterPolicy;
 pub use properties::{Properties, SegmentUse, Summary, TableMeta, TableOwner};
+pub use read_ahead::start_walk;
 pub use reader::Table;
 pub use stats::TableStats;
 pub use tail::salt_of;

@@ -5,26 +5,46 @@
 //! single blocks until it has read two neighbours from the file, in either direction; then the
 //! window starts at [`MIN_WINDOW_BYTES`] and doubles. If it is known how much the walk will
 //! probably read, the first read after a jump is that long. A walk goes on with its window in the
-//! next table of a level. The kernel does not read ahead by itself, because the files are advised
-//! to expect random reads; in the largest windows it is asked to read the next one.
+//! next table of a level.
+//!
+//! The kernel is advised to expect random reads of the files that all share. A walk forward whose
+//! window is at its largest opens the file once more, without that advice: the kernel then reads
+//! ahead while the walk works, in large folios, which takes half the processor time of reading page
+//! by page. A long walk backward asks for the next window itself.
 //!
 //! Measured with 258,000 inline values of 1 KiB and a cold page cache: 530,000 pairs per second
-//! with windows that were read one after the other, 750,000 with the next one under way, and
-//! 820,000 where the walk did not begin anew in each table.
+//! with windows that were read one after the other, 840,000 with the next one asked for, and
+//! 1,130,000 with files opened once more and read by 128 KiB (1,100,000 by 64 KiB; 890,000 by
+//! 256 KiB without the advice of a sequential pass).
 
 use super::block::Block;
 use super::format::{BlockHandle, DATA_START};
+use super::properties::TableMeta;
 use super::reader::Table;
+use super::tail::{likely_bytes, start_reads};
 use crate::base::error::Result;
+use crate::env::fs::File;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 const MIN_WINDOW_BYTES: usize = 16 << 10;
 const MAX_WINDOW_BYTES: usize = 256 << 10;
+/// A long walk forward reads so much at once from a file that the system reads ahead.
+const STREAMED_BYTES: u64 = 128 << 10;
 /// What is shorter, less than two blocks of the default size, is read block by block.
 const LEAST_EXPECTED_BYTES: usize = 8 << 10;
 /// A compaction reads several tables at the same time, and each read between those of another file
 /// may cost a random access. The more it reads at once, the less these are.
 const PASS_WINDOW_BYTES: usize = 1 << 20;
+
+/// Has the system begin to read what a long walk will read first in the next table: its head and
+/// tail, to open it, and the first blocks or, if `backward`, the last.
+pub fn start_walk(file: &dyn File, meta: &TableMeta, backward: bool) {
+    start_reads(file, meta);
+    let window = MAX_WINDOW_BYTES as u64;
+    let start = if backward { meta.bytes.saturating_sub(likely_bytes(meta) + window) } else { 0 };
+    file.start_read(start, window.min(meta.bytes - start));
+}
 
 /// Reads blocks of one table from its file, several in one read if they are read in sequence.
 #[derive(Default)]
@@ -42,6 +62,8 @@ pub(super) struct ReadAhead {
     last: Option<usize>,
     buffer: Vec<u8>,
     buffer_start: u64,
+    /// The file once more, since the windows of a walk forward were at their largest.
+    own_file: Option<Arc<dyn File>>,
 }
 
 impl ReadAhead {
@@ -68,6 +90,12 @@ impl ReadAhead {
     /// Sets the direction in which the walk after the next jump will probably go.
     pub(super) fn aim(&mut self, backward: bool) {
         self.goes_backward = backward;
+    }
+
+    /// Returns true if the walk reads the largest windows, so that it will probably come to the end
+    /// of its table and go on in the next.
+    pub(super) fn is_long(&self) -> bool {
+        self.window == self.most()
     }
 
     fn most(&self) -> usize {
@@ -117,8 +145,8 @@ impl ReadAhead {
         self.buffer.get(usize::try_from(from).ok()?..)?.get(..handle.len as usize)
     }
 
-    /// Reads `window` bytes that begin with the block or, if `backward`, end with it. Requires: the
-    /// block fits.
+    /// Reads `window` bytes that begin with the block or, if `backward`, end with it; fewer where
+    /// the system reads ahead. Requires: the block fits.
     fn fill(
         &mut self,
         table: &Table,
@@ -126,10 +154,16 @@ impl ReadAhead {
         window: u64,
         backward: bool,
     ) -> Result<()> {
+        let long = self.is_long();
+        if long && !backward && self.own_file.is_none() {
+            self.own_file = table.open_for_walk();
+        }
+        let own = self.own_file.as_deref().filter(|_| long && !backward);
         let (start, end) = if backward {
             (handle.end().saturating_sub(window).max(DATA_START), handle.end())
         } else {
-            (handle.offset, table.data_end.min(handle.offset + window))
+            let window = if own.is_some() { window.min(STREAMED_BYTES) } else { window };
+            (handle.offset, table.data_end.min(handle.offset + window).max(handle.end()))
         };
         debug_assert!(
             start <= handle.offset && handle.end() <= end,
@@ -137,16 +171,14 @@ impl ReadAhead {
         );
         self.buffer.resize((end - start) as usize, 0);
         self.buffer_start = start;
-        if self.window == self.most() {
-            // The device reads the next window while this one is used. Shorter walks would often
-            // end before it.
-            let next = if backward {
-                start.saturating_sub(window).max(DATA_START)..start
-            } else {
-                end..table.data_end.min(end + window)
-            };
-            table.start_read(next.start, next.end - next.start);
+        if long && backward {
+            // The system reads ahead of walks forward only, so the window before this one is asked
+            // for. Shorter walks would often end before it.
+            let next = start.saturating_sub(window).max(DATA_START);
+            if next < start {
+                table.start_read(next, start - next);
+            }
         }
-        table.read(&mut self.buffer, start).inspect_err(|_| self.buffer.clear())
+        table.read(own, &mut self.buffer, start).inspect_err(|_| self.buffer.clear())
     }
 }

@@ -270,7 +270,7 @@ impl Table {
     pub(super) fn sealed(&self, handle: BlockHandle) -> Result<Vec<u8>> {
         // The index bounded the length by the length of the file.
         let mut sealed = zeroed(handle.len.into())?;
-        self.read(&mut sealed, handle.offset)?;
+        self.read(None, &mut sealed, handle.offset)?;
         Ok(sealed)
     }
 
@@ -293,14 +293,25 @@ impl Table {
         Ok(block)
     }
 
-    /// Fills `buffer` from the file at `offset`.
-    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        let file: Arc<dyn File> = self.files.get(&self.path)?;
-        file.read_exact_at(buffer, offset)
-            .doing("read", &self.path)
-            .map_err(|error| error.at(offset))?;
+    /// Fills `buffer` from the file at `offset`, through `own` if the caller has the file open.
+    pub(super) fn read(
+        &self,
+        own: Option<&dyn File>,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> Result<()> {
+        let read = match own {
+            Some(file) => file.read_exact_at(buffer, offset),
+            None => self.files.get(&self.path)?.read_exact_at(buffer, offset),
+        };
+        read.doing("read", &self.path).map_err(|error| error.at(offset))?;
         self.stats.count_read(offset, buffer.len() as u64);
         Ok(())
+    }
+
+    /// Opens the file for a walk that reads it in sequence; `None` if it can't be opened again.
+    pub(super) fn open_for_walk(&self) -> Option<Arc<dyn File>> {
+        self.files.open_for_walk(&self.path).ok()
     }
 
     /// Has the system read a range of the file that will be read soon. It is a hint, so a file that

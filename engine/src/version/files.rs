@@ -11,7 +11,7 @@ use crate::env::fs::{File, Fs};
 use crate::env::sync::Mutex;
 use crate::relocation::{RelocationMeta, RelocationTable};
 use crate::segment::{FileSource, Segment, SegmentIdentity, SegmentKind};
-use crate::table::{FilterPolicy, Table, TableMeta, TableStats};
+use crate::table::{FilterPolicy, Table, TableMeta, TableStats, start_walk};
 use crate::version::pinning::{PinMark, PinnedTree};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -303,6 +303,14 @@ impl TableHandle {
     #[inline]
     pub fn table(&self) -> Result<TableRef<Table>> {
         self.slot.get(|| self.open())
+    }
+
+    /// Has the system begin to read what a long walk will read first here, forward or `backward`.
+    /// It is a hint, so a file that can't be opened is no error here.
+    pub fn start_walk(&self, backward: bool) {
+        if let Ok(file) = self.context.files.get(self.path()) {
+            start_walk(&*file, &self.meta, backward);
+        }
     }
 
     /// Opens the table anew.

@@ -480,15 +480,15 @@ fn removed_and_open(dir: &Path) -> Vec<PathBuf> {
 /// Fails unless `reader` closes all removed files with a catch-up. The writer at rest may remove
 /// more of its log right behind one, so another may be needed.
 #[cfg(target_os = "linux")]
-fn expect_closed(reader: &Db, dir: &Path) {
+fn expect_closed(reader: &Db, writer: &Db, dir: &Path) {
     let mut held = Vec::new();
     for _ in 0..100 {
+        writer.wait_idle().unwrap();
         reader.catch_up().unwrap();
         held = removed_and_open(dir);
         if held.is_empty() {
             return;
         }
-        std::thread::sleep(Duration::from_millis(20));
     }
     panic!("still open: {held:?}");
 }
@@ -541,8 +541,7 @@ fn i05_removed_files_are_closed_with_the_catch_up() {
         overwrite(&words, version);
         words.compact_range(..).unwrap();
         writer.gc().unwrap();
-        writer.wait_idle().unwrap();
-        expect_closed(&reader, dir.path());
+        expect_closed(&reader, &writer, dir.path());
     }
     let snapshot = reader.snapshot();
     overwrite(&words, 4);
@@ -552,7 +551,7 @@ fn i05_removed_files_are_closed_with_the_catch_up() {
     reader.catch_up().unwrap();
     assert!(!removed_and_open(dir.path()).is_empty());
     drop(snapshot);
-    expect_closed(&reader, dir.path());
+    expect_closed(&reader, &writer, dir.path());
 }
 
 /// What a snapshot sees can be read although the writer began a new manifest.
