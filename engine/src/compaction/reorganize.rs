@@ -20,7 +20,7 @@ use crate::compaction::retain::Retain;
 use crate::compaction::scan_order::OrderingPiece;
 use crate::compaction::segment_output::{NewSegments, SegmentOutput};
 use crate::compaction::separate::Separator;
-use crate::read::fetch::{Fetcher, Want};
+use crate::read::fetch::{Fetcher, WalkFiles, Want};
 use crate::read::merge::MergeIter;
 use crate::throttle::reads::IoPriority;
 use crate::version::job::JobResult;
@@ -176,6 +176,8 @@ pub struct InOrder<'a> {
     fetcher: Fetcher,
     window: Vec<PendingEntry>,
     wants: Vec<Want>,
+    /// The files of sorted segments that this reads in sequence.
+    files: WalkFiles,
     bytes: u64,
     segments: SegmentOutput<'a>,
     merger: Option<OperandMerger<'a>>,
@@ -209,6 +211,7 @@ impl<'a> InOrder<'a> {
             fetcher,
             window,
             wants,
+            files: WalkFiles::default(),
             bytes,
             segments,
             merger: None,
@@ -309,7 +312,8 @@ impl<'a> InOrder<'a> {
         };
         let values = self.window.iter().filter(is_read).count();
         debug_assert_eq!(values, self.wants.len(), "each value belongs to an entry");
-        let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
+        let wants = std::mem::take(&mut self.wants);
+        let mut fetching = self.fetcher.next_of_walk(&self.view, wants, &mut self.files);
         let stays_damaged = matches!(self.part, MovedPart::Strewn(_));
         let (segments, mut converting) = (&mut self.segments, self.part.converting());
         converting.iter_mut().for_each(|converting| converting.begin_reading());

@@ -357,7 +357,12 @@ impl TreeCursor {
         debug_assert!(wants.len() <= items.len() && items.len() <= count);
         let (values, fetched) = (wants.len(), wants.iter().map(|want| want.pointer.length));
         let value_bytes = fetched.map(u64::from).sum();
-        let fetching = self.fetcher.many(&self.view, wants);
+        let fetching = match (self.direction, self.window.long_walk()) {
+            (Direction::Forward, Some(files)) => {
+                self.fetcher.next_of_walk(&self.view, wants, files)
+            }
+            _ => self.fetcher.many(&self.view, wants),
+        };
         let reads = fetching.reads();
         self.fetcher.note_prefetched(values, reads);
         if let Some(first) = items.first() {

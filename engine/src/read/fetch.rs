@@ -3,15 +3,17 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
-use crate::base::pointer::ValuePointer;
+use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::base::size::FILE_BLOCK_BYTES;
 use crate::base::value::Value;
 use crate::env::batch_read::{BatchReader, PendingReads, ReadRequest};
+use crate::env::fs::File;
 use crate::read::demand::{ScanDemands, ScanNotes};
-use crate::segment::{RecordSeal, Segment};
+use crate::segment::{RecordSeal, Segment, SegmentKind};
 use crate::stats::Counters;
 use crate::version::files::SegmentHandle;
 use crate::version::view::View;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The greatest gap in bytes between two records that are read together; reading the gap costs less
@@ -96,6 +98,25 @@ impl Fetcher {
 
     /// Starts to fetch many values: sorted by place, neighbours in one read, the reads in parallel.
     pub fn many(&self, view: &Arc<View>, wants: Vec<Want>) -> Fetching {
+        self.walked(view, wants, None)
+    }
+
+    /// Does as [`Fetcher::many`] for the next values of a walk forward that has come far.
+    pub fn next_of_walk(
+        &self,
+        view: &Arc<View>,
+        wants: Vec<Want>,
+        files: &mut WalkFiles,
+    ) -> Fetching {
+        self.walked(view, wants, Some(files))
+    }
+
+    fn walked(
+        &self,
+        view: &Arc<View>,
+        wants: Vec<Want>,
+        mut files: Option<&mut WalkFiles>,
+    ) -> Fetching {
         let places: Vec<_> = wants.iter().map(|want| view.place(want.pointer)).collect();
         let mut order: Vec<usize> = (0..wants.len()).collect();
         order.sort_by_key(|&index| places[index].as_ref().ok().map(|(_, pointer)| *pointer));
@@ -103,7 +124,12 @@ impl Fetcher {
         let mut ways: Vec<FetchWay> = wants.iter().map(|_| FetchWay::Alone).collect();
         for index in order {
             if let Ok((handle, pointer)) = &places[index] {
-                ways[index] = plan.add(handle.segment.read_request(*pointer), *pointer);
+                let segment = &handle.segment;
+                let file = || match &mut files {
+                    Some(files) => files.of(segment),
+                    None => segment.file(),
+                };
+                ways[index] = plan.add(*pointer, segment.is_in_file(*pointer), file);
             }
         }
         self.counters.value_reads.add(wants.len() as u64);
@@ -114,6 +140,37 @@ impl Fetcher {
         let starts = plan.requests.iter().map(|request| request.offset).collect();
         let reads = self.reader.submit(plan.requests);
         Fetching { view: view.clone(), wants, places, ways, runs, starts, read_bytes, reads }
+    }
+}
+
+/// The files of sorted segments that a long walk has opened once more: the system reads ahead of
+/// each, because the walk alone reads it, and in sequence.
+///
+/// Measured with 258,000 values of 1 KiB in 32 sorted segments and a cold page cache: a full scan
+/// took 0.6 of the time and 0.7 of the processor time.
+#[derive(Default)]
+pub struct WalkFiles(BTreeMap<SegmentId, Arc<dyn File>>);
+
+/// The greatest number of files that a walk opens for itself.
+const MOST_WALK_FILES: usize = 64;
+
+impl WalkFiles {
+    /// Returns the walk's own file of a sorted segment. Of one that can't be opened again, and of
+    /// other segments, it is the file of all.
+    fn of(&mut self, segment: &Segment) -> Result<Arc<dyn File>> {
+        if segment.kind() != SegmentKind::Sorted {
+            return segment.file();
+        }
+        let id = segment.identity().id;
+        if let Some(file) = self.0.get(&id) {
+            return Ok(file.clone());
+        }
+        if self.0.len() >= MOST_WALK_FILES {
+            return segment.file();
+        }
+        let Ok(file) = segment.open_for_walk() else { return segment.file() };
+        self.0.insert(id, file.clone());
+        Ok(file)
     }
 }
 
@@ -138,16 +195,20 @@ struct ReadPlan {
 
 impl ReadPlan {
     /// Adds the next pointer in the order of places: to the last read if it is near, else to a new
-    /// one. `request` would read its record alone; there is none while the record is in the write
-    /// buffer.
-    fn add(&mut self, request: Result<Option<ReadRequest>>, pointer: ValuePointer) -> FetchWay {
+    /// one, from `file`. A record that is not in the file yet is read by itself.
+    fn add(
+        &mut self,
+        pointer: ValuePointer,
+        is_in_file: Result<bool>,
+        file: impl FnOnce() -> Result<Arc<dyn File>>,
+    ) -> FetchWay {
         let is_next = self.last.is_none_or(|last| last <= pointer);
         debug_assert!(is_next, "records are added in the order of their places");
-        let request = match request {
-            Ok(Some(request)) => request,
-            Ok(None) => return FetchWay::Alone,
+        match is_in_file {
+            Ok(true) => {}
+            Ok(false) => return FetchWay::Alone,
             Err(error) => return FetchWay::Lost(error),
-        };
+        }
         let end = pointer.offset + u64::from(pointer.length);
         let same_file = self.last.is_some_and(|last| last.segment == pointer.segment);
         if let Some(run) = self.requests.last_mut().filter(|_| same_file) {
@@ -157,7 +218,11 @@ impl ReadPlan {
                 return FetchWay::ReadRun(self.requests.len() - 1);
             }
         }
-        self.requests.push(request);
+        let (offset, len) = (pointer.offset, pointer.length as usize);
+        match file() {
+            Ok(file) => self.requests.push(ReadRequest { file, offset, len }),
+            Err(error) => return FetchWay::Lost(error),
+        }
         self.last = Some(pointer);
         FetchWay::ReadRun(self.requests.len() - 1)
     }
@@ -288,10 +353,13 @@ mod tests {
     use crate::base::pointer::SegmentId;
     use crate::cache::memory_fs::MemoryFs;
     use crate::env::fs::Fs;
+    use crate::segment::{FileSource, SegmentIdentity};
     use std::path::Path;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Runs a case: `1 0 100` is a record by segment, offset and length, in the order of places;
-    /// `buffered` behind it says that it is in the write buffer, `lost` that its file is.
+    /// `buffered` behind it says that it is in the write buffer, `lost` that its file is, `wrong`
+    /// that the pointer is.
     fn run(lines: &[&str]) -> String {
         let file = MemoryFs::default().create(Path::new("segment")).unwrap();
         let mut plan = ReadPlan::default();
@@ -300,13 +368,13 @@ mod tests {
             let words: Vec<&str> = line.split(' ').collect();
             let (segment, offset) = (SegmentId(number(words[0])), number(words[1]));
             let pointer = ValuePointer { segment, offset, length: number(words[2]) as u32 };
-            let len = pointer.length as usize;
-            let request = match words.get(3) {
-                None => Ok(Some(ReadRequest { file: file.clone(), offset, len })),
-                Some(&"buffered") => Ok(None),
-                Some(_) => Err(Error::closed("the file is lost")),
+            let (is_in_file, opened) = match words.get(3) {
+                None => (Ok(true), Ok(file.clone())),
+                Some(&"buffered") => (Ok(false), Ok(file.clone())),
+                Some(&"lost") => (Ok(true), Err(Error::closed("the file is lost"))),
+                Some(_) => (Err(Error::corruption("no such record")), Ok(file.clone())),
             };
-            text += &match plan.add(request, pointer) {
+            text += &match plan.add(pointer, is_in_file, || opened) {
                 FetchWay::ReadRun(run) => format!("read {run}\n"),
                 FetchWay::Alone => "alone\n".to_owned(),
                 FetchWay::Lost(error) => format!("{:?}\n", error.kind()),
@@ -316,6 +384,46 @@ mod tests {
             text += &format!("read {index}: {} bytes at {}\n", request.len, request.offset);
         }
         text
+    }
+
+    /// A segment's file that counts how often it is opened for a walk.
+    struct CountedSource {
+        file: Arc<dyn File>,
+        opened: Arc<AtomicUsize>,
+        fails: bool,
+    }
+
+    impl FileSource for CountedSource {
+        fn file(&self) -> Result<Arc<dyn File>> {
+            Ok(self.file.clone())
+        }
+
+        fn open_for_walk(&self) -> Result<Arc<dyn File>> {
+            self.opened.fetch_add(1, Ordering::Relaxed);
+            if self.fails { Err(Error::closed("the file is gone")) } else { Ok(self.file.clone()) }
+        }
+    }
+
+    #[test]
+    fn a_walk_opens_the_files_of_sorted_segments_once_and_only_so_many() {
+        let file = MemoryFs::default().create(Path::new("segment")).unwrap();
+        let opened = Arc::new(AtomicUsize::new(0));
+        let segment = |id, kind, fails| {
+            let identity = SegmentIdentity { database: 1, id: SegmentId(id), kind, epoch: 1 };
+            let source = CountedSource { file: file.clone(), opened: opened.clone(), fails };
+            Segment::open(identity, "segment".into(), Arc::new(source))
+        };
+        let mut files = WalkFiles::default();
+        let mut opens = |id, kind, fails| {
+            files.of(&segment(id, kind, fails)).unwrap();
+            opened.swap(0, Ordering::Relaxed)
+        };
+        assert_eq!(opens(1, SegmentKind::Sorted, false), 1);
+        assert_eq!(opens(1, SegmentKind::Sorted, false), 0);
+        assert_eq!(opens(2, SegmentKind::Log, false), 0);
+        assert_eq!(opens(3, SegmentKind::Sorted, true), 1);
+        let more = (4..100).map(|id| opens(id, SegmentKind::Sorted, false)).sum::<usize>();
+        assert_eq!(1 + more, MOST_WALK_FILES);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::expiry::Deadline;
 use crate::base::value::Value;
-use crate::read::fetch::Fetching;
+use crate::read::fetch::{Fetching, WalkFiles};
 use std::collections::VecDeque;
 
 /// The number of values in the first window; each next one has twice as many.
@@ -65,6 +65,8 @@ pub struct Window {
     expected: usize,
     /// True if values of the last batch were read together.
     joined: bool,
+    /// The files that the walk has opened for itself.
+    files: WalkFiles,
     unasked: usize,
     asked: bool,
     /// The error that ended reading ahead; it is returned when the cursor gets there.
@@ -123,6 +125,12 @@ impl Window {
         };
         debug_assert!(self.items.len() < self.size, "the window grows beyond its size");
         self.size
+    }
+
+    /// Returns the files that a walk has for itself once it has come so far that it will probably
+    /// go on for long.
+    pub fn long_walk(&mut self) -> Option<&mut WalkFiles> {
+        (self.size > MAX_WINDOW).then_some(&mut self.files)
     }
 
     /// Returns the number that the next batch will have.

@@ -18,7 +18,6 @@ use crate::base::memory::zeroed;
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
 use crate::base::seal::DatabaseIdentity;
 use crate::base::value::Value;
-use crate::env::batch_read::ReadRequest;
 use crate::env::fs::File;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -28,6 +27,11 @@ use std::sync::Arc;
 pub trait FileSource: Send + Sync {
     /// Returns the open file.
     fn file(&self) -> Result<Arc<dyn File>>;
+    /// Opens the file once more, for one walk that reads it in sequence. Who has nothing else to
+    /// offer returns the same file.
+    fn open_for_walk(&self) -> Result<Arc<dyn File>> {
+        self.file()
+    }
 }
 
 impl FileSource for Arc<dyn File> {
@@ -294,15 +298,21 @@ impl Segment {
         Err(self.place(Error::corruption(what), pointer))
     }
 
-    /// Returns the read that fetches the record, for a batch read; `None` if part of the record is
-    /// still buffered, in which case [`Segment::read_value`] hardly waits for the device.
-    pub fn read_request(&self, pointer: ValuePointer) -> Result<Option<ReadRequest>> {
+    /// Returns true if the record can be read from the file, for a batch read. While part of it is
+    /// still buffered it can't, but then [`Segment::read_value`] hardly waits for the device.
+    pub fn is_in_file(&self, pointer: ValuePointer) -> Result<bool> {
         let end = self.check(pointer)?;
-        if self.tail.as_ref().is_some_and(|tail| end > tail.written()) {
-            return Ok(None);
-        }
-        let file = self.source.file()?;
-        Ok(Some(ReadRequest { file, offset: pointer.offset, len: pointer.length as usize }))
+        Ok(self.tail.as_ref().is_none_or(|tail| end <= tail.written()))
+    }
+
+    /// Returns the open file.
+    pub fn file(&self) -> Result<Arc<dyn File>> {
+        self.source.file()
+    }
+
+    /// Opens the file once more, for one walk that reads it in sequence.
+    pub fn open_for_walk(&self) -> Result<Arc<dyn File>> {
+        self.source.open_for_walk()
     }
 
     /// Bounds a pointer before memory is allocated for it (I7); returns the offset where its record

@@ -432,6 +432,10 @@ impl FileSource for PathSource {
     fn file(&self) -> Result<Arc<dyn File>> {
         self.files.get(&self.path)
     }
+
+    fn open_for_walk(&self) -> Result<Arc<dyn File>> {
+        self.files.open_for_walk(&self.path)
+    }
 }
 
 /// A live segment and its file's lifetime.

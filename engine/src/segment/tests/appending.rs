@@ -112,9 +112,9 @@ fn i3_a_pointer_to_another_record_is_corruption() {
     for offset in [0, 87, first.offset - 1, first.offset + 1, 1 << 40, u64::MAX] {
         refused(ValuePointer { offset, ..first }, KS, b"a", 1);
     }
-    let request = segment.read_request(first).unwrap().unwrap();
-    let mut bytes = vec![0; request.len];
-    request.file.read_exact_at(&mut bytes, request.offset).unwrap();
+    assert!(segment.is_in_file(first).unwrap());
+    let mut bytes = vec![0; first.length as usize];
+    segment.file().unwrap().read_exact_at(&mut bytes, first.offset).unwrap();
     let value = segment.verify_value(bytes.clone(), first, KS, b"a", 1).unwrap();
     assert_eq!(value, b"value");
     assert!(segment.verify_value(bytes.clone(), second, KS, b"b", 2).is_err());
@@ -129,9 +129,9 @@ fn one_read_from_the_file_and_none_from_the_buffer() {
     let read = || writer.segment().read_value(pointer, KS, b"key", 1).unwrap();
     assert_eq!(read(), b"value");
     assert_eq!(file.reads.load(SeqCst), 0);
-    assert!(writer.segment().read_request(pointer).unwrap().is_none());
+    assert!(!writer.segment().is_in_file(pointer).unwrap());
     writer.write_out().unwrap();
-    assert!(writer.segment().read_request(pointer).unwrap().is_some());
+    assert!(writer.segment().is_in_file(pointer).unwrap());
     assert_eq!(writer.segment().read_value(pointer, KS, b"key", 1).unwrap(), b"value");
     assert_eq!(file.reads.load(SeqCst), 1);
 }
