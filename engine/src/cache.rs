@@ -35,7 +35,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The verified and decompressed bytes of a block.
 pub type BlockBytes = Arc<Vec<u8>>;
@@ -265,11 +265,26 @@ impl OpenFileShard {
 /// least recently used one, which is closed when its last reader has finished.
 ///
 /// The kernel is advised to expect random reads. Long walks open their files once more
-/// ([`OpenFiles::open_for_walk`]).
+/// ([`OpenFiles::open_for_walk`]); a quarter of the number is kept for them.
 pub struct OpenFiles {
     fs: Arc<dyn Fs>,
     shards: Vec<Mutex<OpenFileShard>>,
     max_per_shard: usize,
+    /// The number of files that walks may open yet.
+    left_for_walks: Arc<AtomicUsize>,
+}
+
+/// A file that a walk has open for itself.
+pub struct WalkFile {
+    /// The file.
+    pub file: Arc<dyn File>,
+    left: Arc<AtomicUsize>,
+}
+
+impl Drop for WalkFile {
+    fn drop(&mut self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The statistics and content of [`OpenFiles`].
@@ -290,9 +305,12 @@ impl OpenFiles {
 
     /// Makes a cache that keeps at most `max` files of `fs` open (at least one).
     pub fn new(fs: Arc<dyn Fs>, max: usize) -> Self {
+        let of_walks = max / 4;
+        let max = max - of_walks;
         let shards = (max / Self::MIN_SHARD_FILES).clamp(1, Self::MAX_SHARDS);
         let max_per_shard = (max / shards).max(1);
-        OpenFiles { fs, shards: (0..shards).map(|_| Mutex::default()).collect(), max_per_shard }
+        let shards = (0..shards).map(|_| Mutex::default()).collect();
+        OpenFiles { fs, shards, max_per_shard, left_for_walks: Arc::new(of_walks.into()) }
     }
 
     fn with_shard<R>(&self, path: &Path, work: impl FnOnce(&mut OpenFileShard) -> R) -> R {
@@ -325,11 +343,20 @@ impl OpenFiles {
     }
 
     /// Opens the file at `path` once more, for one walk that reads it in sequence: the system reads
-    /// ahead of it. The caller holds the file, which is not counted, and closes it.
-    pub fn open_for_walk(&self, path: &Path) -> Result<Arc<dyn File>> {
-        let file = self.fs.open(path).doing("open", path)?;
+    /// ahead of it. The caller closes it. Returns `None` if other walks have as many as they may,
+    /// the file can't be opened, or the system takes no advice: the walk reads that of all then.
+    pub fn open_for_walk(&self, path: &Path) -> Option<WalkFile> {
+        if !cfg!(target_os = "linux") {
+            return None;
+        }
+        let left = &self.left_for_walks;
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
+        let Ok(file) = self.fs.open(path) else {
+            left.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
         file.advise(AccessPattern::Sequential);
-        Ok(file)
+        Some(WalkFile { file, left: left.clone() })
     }
 
     /// I5: unlinks and closes a file in one step, so that no reader can open it in between and
@@ -386,6 +413,21 @@ mod tests {
     use super::memory_fs::MemoryFs;
     use super::*;
     use std::path::PathBuf;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn walks_have_a_quarter_of_the_files() {
+        let (fs, path) = (Arc::new(MemoryFs::default()), Path::new("a"));
+        fs.put(path, vec![1]);
+        let files = OpenFiles::new(fs, 16);
+        let walks: Vec<_> = (0..9).map_while(|_| files.open_for_walk(path)).collect();
+        assert_eq!(walks.len(), 4);
+        assert!(files.open_for_walk(Path::new("none")).is_none());
+        drop(walks);
+        assert!(files.open_for_walk(Path::new("none")).is_none(), "there is no such file");
+        assert_eq!((0..9).map_while(|_| files.open_for_walk(path)).count(), 9, "each is closed");
+        assert!(OpenFiles::new(Arc::new(MemoryFs::default()), 3).open_for_walk(path).is_none());
+    }
 
     fn key(file: u64, offset: u64) -> BlockKey {
         BlockKey { file, offset }

@@ -225,6 +225,11 @@ impl<T: CachedTable> TableSlot<T> {
         TableSlot { cache, content: Arc::new(content), last: Mutex::new(Weak::new()) }
     }
 
+    /// Returns true if the slot holds the table.
+    pub fn is_open(&self) -> bool {
+        self.content.table.load().is_some()
+    }
+
     /// Returns the table, which `open` opens if it is not open. Costs no lock while the slot holds
     /// the table.
     #[inline]

@@ -61,8 +61,8 @@ pub struct Options {
     /// call. A device that fails under a mapping ends the process by the signal `SIGBUS`, where a
     /// system call returns an error; set it to false if that must not happen.
     pub mapped_appends: bool,
-    /// Files kept open at a time. Default 512; from 8 to 1048576. Long scans and compactions have
-    /// what they read in sequence open once more.
+    /// Files kept open at a time. Default 512; from 8 to 1048576. A quarter of them is for long
+    /// scans and compactions, which open what they read in sequence once more.
     pub max_open_files: usize,
     /// Threads that compact. Default 1 for each two processors; from 1 to 128.
     pub compaction_threads: usize,

@@ -327,6 +327,9 @@ impl TreeCursor {
     fn read_ahead(&mut self) -> Result<()> {
         debug_assert!(self.place == IterPlace::Ahead && self.settings.prefetch);
         let count = self.window.wanted();
+        if !self.iter.valid() {
+            self.window.end_walk();
+        }
         if count == 0 || !self.iter.valid() {
             return Ok(());
         }

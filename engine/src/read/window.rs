@@ -133,6 +133,11 @@ impl Window {
         (self.size > MAX_WINDOW).then_some(&mut self.files)
     }
 
+    /// Closes the files that the walk had for itself: it is at its end.
+    pub fn end_walk(&mut self) {
+        self.files = WalkFiles::default();
+    }
+
     /// Returns the number that the next batch will have.
     pub fn next_batch(&self) -> u64 {
         self.first_batch + self.batches.len() as u64

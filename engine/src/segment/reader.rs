@@ -18,6 +18,7 @@ use crate::base::memory::zeroed;
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
 use crate::base::seal::DatabaseIdentity;
 use crate::base::value::Value;
+use crate::cache::WalkFile;
 use crate::env::fs::File;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -27,16 +28,18 @@ use std::sync::Arc;
 pub trait FileSource: Send + Sync {
     /// Returns the open file.
     fn file(&self) -> Result<Arc<dyn File>>;
-    /// Opens the file once more, for one walk that reads it in sequence. Who has nothing else to
-    /// offer returns the same file.
-    fn open_for_walk(&self) -> Result<Arc<dyn File>> {
-        self.file()
-    }
+    /// Opens the file once more, for one walk that reads it in sequence; `None` if the walk has to
+    /// do with the file of all.
+    fn open_for_walk(&self) -> Option<WalkFile>;
 }
 
 impl FileSource for Arc<dyn File> {
     fn file(&self) -> Result<Arc<dyn File>> {
         Ok(Arc::clone(self))
+    }
+
+    fn open_for_walk(&self) -> Option<WalkFile> {
+        None
     }
 }
 
@@ -310,8 +313,9 @@ impl Segment {
         self.source.file()
     }
 
-    /// Opens the file once more, for one walk that reads it in sequence.
-    pub fn open_for_walk(&self) -> Result<Arc<dyn File>> {
+    /// Opens the file once more, for one walk that reads it in sequence; `None` if the walk has to
+    /// do with [`Segment::file`].
+    pub fn open_for_walk(&self) -> Option<WalkFile> {
         self.source.open_for_walk()
     }
 

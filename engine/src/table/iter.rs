@@ -194,6 +194,7 @@ impl TableIter {
         let behind = self.number.map_or(0, |number| number + 1);
         self.leave();
         if behind >= self.table.blocks() {
+            self.ahead.end_walk();
             return Ok(());
         }
         self.seek_to_block(behind)

@@ -24,7 +24,7 @@ use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, MAX_SEQNO, SeqNo, Trailer};
 use crate::base::memory::zeroed;
 use crate::base::seal::DatabaseIdentity;
-use crate::cache::{BlockCache, BlockKey, CachedTable, MemoryCharge, OpenFiles};
+use crate::cache::{BlockCache, BlockKey, CachedTable, MemoryCharge, OpenFiles, WalkFile};
 use crate::env::fs::File;
 use std::borrow::Cow;
 use std::fmt;
@@ -309,9 +309,10 @@ impl Table {
         Ok(())
     }
 
-    /// Opens the file for a walk that reads it in sequence; `None` if it can't be opened again.
-    pub(super) fn open_for_walk(&self) -> Option<Arc<dyn File>> {
-        self.files.open_for_walk(&self.path).ok()
+    /// Opens the file for a walk that reads it in sequence; `None` if the walk has to do with the
+    /// file of all.
+    pub(super) fn open_for_walk(&self) -> Option<WalkFile> {
+        self.files.open_for_walk(&self.path)
     }
 
     /// Has the system read a range of the file that will be read soon. It is a hint, so a file that

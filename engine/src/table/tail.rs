@@ -53,16 +53,23 @@ pub(super) struct TableTail {
 /// table, took 0.85 of the time.
 pub(super) fn start_reads(file: &dyn File, meta: &TableMeta) {
     file.start_read(0, HEADER_BYTES as u64);
+    // The footer is read first, and of a long range the system may begin with the front only.
+    let footer = FILE_BLOCK_BYTES.min(meta.bytes);
+    file.start_read(meta.bytes - footer, footer);
     let tail = likely_bytes(meta);
-    file.start_read(meta.bytes - tail, tail);
+    file.start_read(meta.bytes - tail, tail - footer);
 }
+
+/// The most bytes of a tail that are asked for before it is known how long it is.
+const MOST_TAIL_BYTES: u64 = 1 << 20;
 
 /// Returns the bytes that the tail of a table has at most if the table was made with options like
 /// the default: 32 bytes in the index for a block of 4 KiB, two for each entry in the filter, and
 /// the properties.
 pub(super) fn likely_bytes(meta: &TableMeta) -> u64 {
     let filter = meta.summary.entries.saturating_mul(2);
-    filter.saturating_add(meta.bytes / 128).saturating_add(FILE_BLOCK_BYTES).min(meta.bytes)
+    let all = filter.saturating_add(meta.bytes / 128).saturating_add(FILE_BLOCK_BYTES);
+    all.min(MOST_TAIL_BYTES).min(meta.bytes)
 }
 
 impl TableTail {

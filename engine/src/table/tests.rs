@@ -751,6 +751,7 @@ fn the_next_window_of_a_long_walk_backward_is_begun_while_one_is_used() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
 fn a_long_walk_forward_has_the_file_for_itself() {
     let place = TableDir::new(KeyOrder::Bytewise);
     let entries = numbered(40_000, 100);
@@ -769,11 +770,45 @@ fn a_long_walk_forward_has_the_file_for_itself() {
     short.seek_to_first().unwrap();
     (0..1000).for_each(|_| short.next().unwrap());
     assert_eq!(opened(), 0);
+    // At its end a walk closes the file, or the next ones could not have it.
+    let mut ended: Vec<_> = (0..9).map(|_| table.iter(false)).collect();
+    for iter in &mut ended {
+        iter.seek_to_first().unwrap();
+        while iter.valid() {
+            iter.next().unwrap();
+        }
+    }
+    assert_eq!(opened(), 9);
+    drop(ended);
     // Another process may have removed the file, as a follower's writer does.
     place.fs.remove(&TableDir::path(1)).unwrap();
     assert!(walk(table.iter(false), false) == entries);
     assert!(walk(table.full_scan(), false) == entries);
     assert_eq!(opened(), 0);
+}
+
+/// Returns true if the ranges have every byte of `part`.
+fn has_all(ranges: &[std::ops::Range<u64>], part: &std::ops::Range<u64>) -> bool {
+    let mut ranges = ranges.to_vec();
+    ranges.sort_by_key(|range| range.start);
+    let reach = |at, range: &std::ops::Range<u64>| {
+        if range.start <= at { range.end.max(at) } else { at }
+    };
+    ranges.iter().fold(part.start, reach) >= part.end
+}
+
+/// I7: a manifest may say anything of a table that is not open.
+#[test]
+fn i07_reads_that_are_begun_overflow_nothing() {
+    let place = TableDir::new(KeyOrder::Bytewise);
+    let mut meta = (*place.write(1, settings(4096, Codec::None), &numbered(10, 10))).clone();
+    let file = place.fs.file(&TableDir::path(1));
+    for (bytes, entries) in [(u64::MAX, u64::MAX), (0, u64::MAX), (u64::MAX, 0), (1, 1)] {
+        meta.bytes = bytes;
+        Arc::make_mut(&mut meta.summary).entries = entries;
+        start_walk(&*file, &meta, false);
+        start_walk(&*file, &meta, true);
+    }
 }
 
 #[test]
@@ -784,9 +819,7 @@ fn an_opening_begins_its_reads_at_once() {
     let table = place.open(&meta).unwrap();
     let begun = std::mem::take(&mut *file.started_reads.lock().unwrap());
     let (head, tail) = (0..DATA_START, table.data_end..meta.bytes);
-    let has = |part: &std::ops::Range<u64>| {
-        begun.iter().any(|range| range.start <= part.start && part.end <= range.end)
-    };
+    let has = |part: &std::ops::Range<u64>| has_all(&begun, part);
     assert!(has(&head) && has(&tail), "{begun:?}, of which {head:?} and {tail:?} are read");
     let bytes: u64 = begun.iter().map(|range| range.end - range.start).sum();
     assert!(bytes < 2 * (tail.end - tail.start), "{bytes} for {tail:?}");
@@ -796,9 +829,7 @@ fn an_opening_begins_its_reads_at_once() {
     {
         start_walk(&*file, &meta, backward);
         let begun = std::mem::take(&mut *file.started_reads.lock().unwrap());
-        let has = |part: &std::ops::Range<u64>| {
-            begun.iter().any(|range| range.start <= part.start && part.end <= range.end)
-        };
+        let has = |part: &std::ops::Range<u64>| has_all(&begun, part);
         assert!(has(&head) && has(&tail) && has(&first), "{begun:?}, backward: {backward}");
     }
 }

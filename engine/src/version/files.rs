@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key::KeyOrder;
 use crate::base::pointer::{MAX_ID, RelocationId, SegmentId, TableId, ValuePointer};
 use crate::base::seal::DatabaseIdentity;
-use crate::cache::{BlockCache, OpenFiles, TableCache, TableRef, TableSlot};
+use crate::cache::{BlockCache, OpenFiles, TableCache, TableRef, TableSlot, WalkFile};
 use crate::env::fork::Process;
 use crate::env::fs::{File, Fs};
 use crate::env::sync::Mutex;
@@ -305,10 +305,13 @@ impl TableHandle {
         self.slot.get(|| self.open())
     }
 
-    /// Has the system begin to read what a long walk will read first here, forward or `backward`.
+    /// Has the system begin to read what a long walk will read first here, forward or `backward`,
+    /// unless the table is open: then its tail is in memory, and its blocks may be.
     /// It is a hint, so a file that can't be opened is no error here.
     pub fn start_walk(&self, backward: bool) {
-        if let Ok(file) = self.context.files.get(self.path()) {
+        if !self.slot.is_open()
+            && let Ok(file) = self.context.files.get(self.path())
+        {
             start_walk(&*file, &self.meta, backward);
         }
     }
@@ -433,7 +436,7 @@ impl FileSource for PathSource {
         self.files.get(&self.path)
     }
 
-    fn open_for_walk(&self) -> Result<Arc<dyn File>> {
+    fn open_for_walk(&self) -> Option<WalkFile> {
         self.files.open_for_walk(&self.path)
     }
 }
