@@ -25,6 +25,10 @@ const MAX_GAP_BYTES: u64 = FILE_BLOCK_BYTES;
 /// parallel.
 const MAX_RUN_BYTES: u64 = 256 << 10;
 
+/// The same where the system reads ahead of a walk: it does so only if the reads of a file come one
+/// after the other, so a window has one for each segment.
+const MAX_STREAM_BYTES: u64 = 4 << 20;
+
 /// A request for a separated value.
 pub struct Want {
     /// The pointer to the value.
@@ -123,6 +127,7 @@ impl Fetcher {
         let places: Vec<_> = wants.iter().map(|want| view.place(want.pointer)).collect();
         let mut order: Vec<usize> = (0..wants.len()).collect();
         order.sort_by_key(|&index| places[index].as_ref().ok().map(|(_, pointer)| *pointer));
+        let is_walk = files.is_some();
         let mut plan = ReadPlan::default();
         let mut ways: Vec<FetchWay> = wants.iter().map(|_| FetchWay::Alone).collect();
         for index in order {
@@ -132,6 +137,8 @@ impl Fetcher {
                     Some(files) => files.of(segment),
                     None => segment.file(),
                 };
+                let is_lent = is_walk && segment.kind() == SegmentKind::Sorted;
+                plan.most_bytes = if is_lent { MAX_STREAM_BYTES } else { MAX_RUN_BYTES };
                 ways[index] = plan.add(*pointer, segment.is_in_file(*pointer), file);
             }
         }
@@ -217,6 +224,8 @@ enum FetchWay {
 struct ReadPlan {
     requests: Vec<ReadRequest>,
     last: Option<ValuePointer>,
+    /// The greatest length of a read of several records of this segment.
+    most_bytes: u64,
 }
 
 impl ReadPlan {
@@ -239,7 +248,7 @@ impl ReadPlan {
         let same_file = self.last.is_some_and(|last| last.segment == pointer.segment);
         if let Some(run) = self.requests.last_mut().filter(|_| same_file) {
             let run_end = run.offset + run.len as u64;
-            if pointer.offset <= run_end + MAX_GAP_BYTES && end - run.offset <= MAX_RUN_BYTES {
+            if pointer.offset <= run_end + MAX_GAP_BYTES && end - run.offset <= self.most_bytes {
                 run.len = (end.max(run_end) - run.offset) as usize;
                 return FetchWay::ReadRun(self.requests.len() - 1);
             }
@@ -389,7 +398,7 @@ mod tests {
     /// that the pointer is.
     fn run(lines: &[&str]) -> String {
         let file = MemoryFs::default().create(Path::new("segment")).unwrap();
-        let mut plan = ReadPlan::default();
+        let mut plan = ReadPlan { most_bytes: MAX_RUN_BYTES, ..ReadPlan::default() };
         let mut text = String::new();
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();

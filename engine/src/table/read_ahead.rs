@@ -91,12 +91,13 @@ impl ReadAhead {
         self.expected = if bytes < LEAST_EXPECTED_BYTES { 0 } else { bytes };
     }
 
-    /// Sets the direction in which the walk after the next jump will probably go.
+    /// Ends the walk by a jump, and sets the direction in which the next one will probably go.
     pub(super) fn aim(&mut self, backward: bool) {
         self.goes_backward = backward;
+        self.end_walk();
     }
 
-    /// Closes the file that the walk had for itself: it is at its end.
+    /// Closes the file that the walk had for itself, because it is at its end or jumps.
     pub(super) fn end_walk(&mut self) {
         self.own_file = None;
     }
@@ -139,7 +140,6 @@ impl ReadAhead {
             } else if !self.whole_pass {
                 (length, backward) = (self.expected, self.goes_backward);
                 self.window = 0;
-                self.own_file = None;
             }
             if handle.len as usize >= length {
                 return Ok(Cow::Owned(table.sealed(handle)?));

@@ -1,8 +1,12 @@
 //! Tests of cursors in both directions, over inline values, separated values, and a mix of both.
 
 use crate::common::{self, TempDir};
-use cleavedb::{Db, ErrorKind, Keyspace, ParallelReads, ReadOptions};
+use cleavedb::{
+    Cursor, Db, ErrorKind, GcOptions, Keyspace, KeyspaceOptions, Options, ParallelReads,
+    ReadOptions, Separation,
+};
 use std::fs;
+use std::path::Path;
 
 /// Creates a keyspace in which every third value is separated, and whose keys are spread over the
 /// memtable, L0 and deeper levels.
@@ -466,5 +470,58 @@ fn a_cursor_made_of_a_range_keeps_its_moment() {
         assert_eq!(cursor.value().unwrap(), value(3));
         keyspace.delete(common::key(3)).unwrap();
         db.compact().unwrap();
+    }
+}
+
+/// Returns how many descriptors of files of `dir` this process has.
+#[cfg(target_os = "linux")]
+fn descriptors(dir: &Path) -> usize {
+    let held = fs::read_dir("/proc/self/fd").unwrap();
+    let paths = held.filter_map(|held| fs::read_link(held.unwrap().path()).ok());
+    paths.filter(|path| path.starts_with(dir)).count()
+}
+
+/// I5: a long scan has files for itself as long as it reads them. A cursor that stands at its end,
+/// or elsewhere, has none.
+#[test]
+#[cfg(target_os = "linux")]
+fn i05_a_long_scan_opens_files_once_more_until_its_end() {
+    for separation in [Separation::AtFlush, Separation::Off] {
+        let dir = common::dir();
+        let (memtable_bytes, table_bytes) = (1 << 20, 4 << 20);
+        let tiny = common::tiny_keyspace();
+        let keyspace = KeyspaceOptions { separation, memtable_bytes, table_bytes, ..tiny };
+        let gc = GcOptions { automatic: false, ..GcOptions::default() };
+        let options = Options { keyspace, gc, max_replay_bytes: 8 << 20, ..common::tiny() };
+        let db = common::open_with(dir.path(), options);
+        let words = db.default_keyspace();
+        (0..6000).for_each(|number| common::put_value(&words, number, 1, 300));
+        db.compact().unwrap();
+        db.wait_idle().unwrap();
+        assert_eq!(words.iter().count(), 6000, "all files are open");
+        let before = descriptors(dir.path());
+        let mut cursor = words.cursor().unwrap();
+        let walk = |cursor: &mut Cursor, values: usize| {
+            let mut most = 0;
+            for number in 0..values {
+                assert_eq!(cursor.value().unwrap().len(), 300);
+                if number % 200 == 0 {
+                    most = most.max(descriptors(dir.path()) - before);
+                }
+                cursor.next().unwrap();
+            }
+            (most, descriptors(dir.path()) - before)
+        };
+        cursor.seek_to_first().unwrap();
+        let (most, at_end) = walk(&mut cursor, 6000);
+        assert!(most > 0, "{separation:?}: no file was opened once more");
+        assert_eq!(at_end, 0, "{separation:?}, at the end");
+        cursor.seek_to_first().unwrap();
+        assert_eq!(walk(&mut cursor, 100), (0, 0), "{separation:?}, a short walk");
+        cursor.seek_to_first().unwrap();
+        assert!(walk(&mut cursor, 2500).1 > 0, "{separation:?}, in the middle");
+        cursor.seek(common::key(10)).unwrap();
+        cursor.value().unwrap();
+        assert_eq!(descriptors(dir.path()), before, "{separation:?}, after a jump");
     }
 }

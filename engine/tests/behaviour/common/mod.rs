@@ -49,7 +49,7 @@ pub fn tiny() -> Options {
         max_replay_bytes: 64 << 10,
         segment_bytes: 16 << 10,
         write_buffer_bytes: 4 << 10,
-        max_open_files: 16,
+        max_open_files: 24,
         compaction_threads: 2,
         read_threads: 4,
         keyspace: tiny_keyspace(),
