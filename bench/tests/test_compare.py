@@ -144,7 +144,7 @@ class Comparison(unittest.TestCase):
         program.write_text(FAKE.replace("LOG", repr(str(log))))
         program.chmod(0o755)
         given = argparse.Namespace(
-            data=1, memory=None, repeats=2, value_size=[1024]
+            data=1, memory=None, repeats=2, value_size=[1024], seconds=None
         )
         out = io.StringIO()
         programs = {"driver": program, "badger": program}

@@ -154,8 +154,8 @@ class Experiments(unittest.TestCase):
         small = {one["engine"] for one in commands if one["value"] == "64"}
         self.assertEqual(small, set(papers.WISCKEY_ENGINES))
         self.assertEqual(lines[0]["command"], (
-            "python3 bench/compare/experiments.py wisckey-load --dir DIR --buffer 4M --seconds 0.5 "
-            "--data 1M --value-size 64 --value-size 1024 --shared"
+            "python3 bench/compare/experiments.py wisckey-load --dir DIR --buffer 4M --data 1M "
+            "--seconds 0.5 --value-size 64 --value-size 1024 --shared"
         ))
         self.assertIn("Others were building", text)
         self.assertIn("whatever their size", text)

@@ -305,7 +305,7 @@ impl OpenFiles {
 
     /// Makes a cache that keeps at most `max` files of `fs` open (at least one).
     pub fn new(fs: Arc<dyn Fs>, max: usize) -> Self {
-        let of_walks = max / 4;
+        let of_walks = if cfg!(target_os = "linux") { max / 4 } else { 0 };
         let max = max - of_walks;
         let shards = (max / Self::MIN_SHARD_FILES).clamp(1, Self::MAX_SHARDS);
         let max_per_shard = (max / shards).max(1);

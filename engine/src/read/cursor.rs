@@ -364,7 +364,10 @@ impl TreeCursor {
             (Direction::Forward, Some(files)) => {
                 self.fetcher.next_of_walk(&self.view, wants, files)
             }
-            _ => self.fetcher.many(&self.view, wants),
+            _ => {
+                self.window.end_walk();
+                self.fetcher.many(&self.view, wants)
+            }
         };
         let reads = fetching.reads();
         self.fetcher.note_prefetched(values, reads);

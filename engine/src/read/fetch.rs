@@ -127,7 +127,6 @@ impl Fetcher {
         let places: Vec<_> = wants.iter().map(|want| view.place(want.pointer)).collect();
         let mut order: Vec<usize> = (0..wants.len()).collect();
         order.sort_by_key(|&index| places[index].as_ref().ok().map(|(_, pointer)| *pointer));
-        let is_walk = files.is_some();
         let mut plan = ReadPlan::default();
         let mut ways: Vec<FetchWay> = wants.iter().map(|_| FetchWay::Alone).collect();
         for index in order {
@@ -135,10 +134,8 @@ impl Fetcher {
                 let segment = &handle.segment;
                 let file = || match &mut files {
                     Some(files) => files.of(segment),
-                    None => segment.file(),
+                    None => Ok((segment.file()?, MAX_RUN_BYTES)),
                 };
-                let is_lent = is_walk && segment.kind() == SegmentKind::Sorted;
-                plan.most_bytes = if is_lent { MAX_STREAM_BYTES } else { MAX_RUN_BYTES };
                 ways[index] = plan.add(*pointer, segment.is_in_file(*pointer), file);
             }
         }
@@ -165,8 +162,7 @@ pub struct WalkFiles {
 }
 
 struct LentFile {
-    /// `None` if the walk has to do with the file of all.
-    own: Option<WalkFile>,
+    own: WalkFile,
     /// The last batch with a value of the segment.
     batch: u64,
 }
@@ -184,26 +180,24 @@ impl WalkFiles {
         self.files.retain(|_, lent| lent.batch >= oldest);
     }
 
-    /// Returns the walk's own file of a sorted segment. Of one that can't be opened again, and of
-    /// other segments, it is the file of all.
-    fn of(&mut self, segment: &Segment) -> Result<Arc<dyn File>> {
+    /// Returns the walk's own file of a sorted segment, and how long a read of several records may
+    /// be. Where it can't have one, and of other segments, it is the file of all.
+    fn of(&mut self, segment: &Segment) -> Result<(Arc<dyn File>, u64)> {
+        let of_all = || Ok((segment.file()?, MAX_RUN_BYTES));
         if segment.kind() != SegmentKind::Sorted {
-            return segment.file();
+            return of_all();
         }
         let is_full = self.files.len() >= MOST_WALK_FILES;
-        let own = match self.files.entry(segment.identity().id) {
-            Entry::Occupied(lent) => {
-                let lent = lent.into_mut();
-                lent.batch = self.batch;
-                &lent.own
-            }
-            Entry::Vacant(_) if is_full => &None,
-            Entry::Vacant(place) => {
-                let own = segment.open_for_walk();
-                &place.insert(LentFile { own, batch: self.batch }).own
-            }
+        let lent = match self.files.entry(segment.identity().id) {
+            Entry::Occupied(lent) => lent.into_mut(),
+            Entry::Vacant(_) if is_full => return of_all(),
+            Entry::Vacant(place) => match segment.open_for_walk() {
+                Some(own) => place.insert(LentFile { own, batch: 0 }),
+                None => return of_all(),
+            },
         };
-        own.as_ref().map_or_else(|| segment.file(), |own| Ok(own.file.clone()))
+        lent.batch = self.batch;
+        Ok((lent.own.file.clone(), MAX_STREAM_BYTES))
     }
 }
 
@@ -224,18 +218,19 @@ enum FetchWay {
 struct ReadPlan {
     requests: Vec<ReadRequest>,
     last: Option<ValuePointer>,
-    /// The greatest length of a read of several records of this segment.
+    /// The greatest length of the last read, if it gets more records.
     most_bytes: u64,
 }
 
 impl ReadPlan {
     /// Adds the next pointer in the order of places: to the last read if it is near, else to a new
-    /// one, from `file`. A record that is not in the file yet is read by itself.
+    /// one, from `file`, which also says how long a read of several records may be. A record that
+    /// is not in the file yet is read by itself.
     fn add(
         &mut self,
         pointer: ValuePointer,
         is_in_file: Result<bool>,
-        file: impl FnOnce() -> Result<Arc<dyn File>>,
+        file: impl FnOnce() -> Result<(Arc<dyn File>, u64)>,
     ) -> FetchWay {
         let is_next = self.last.is_none_or(|last| last <= pointer);
         debug_assert!(is_next, "records are added in the order of their places");
@@ -255,7 +250,10 @@ impl ReadPlan {
         }
         let (offset, len) = (pointer.offset, pointer.length as usize);
         match file() {
-            Ok(file) => self.requests.push(ReadRequest { file, offset, len }),
+            Ok((file, most_bytes)) => {
+                self.requests.push(ReadRequest { file, offset, len });
+                self.most_bytes = most_bytes;
+            }
             Err(error) => return FetchWay::Lost(error),
         }
         self.last = Some(pointer);
@@ -395,20 +393,23 @@ mod tests {
 
     /// Runs a case: `1 0 100` is a record by segment, offset and length, in the order of places;
     /// `buffered` behind it says that it is in the write buffer, `lost` that its file is, `wrong`
-    /// that the pointer is.
+    /// that the pointer is, and `walked` that a walk has the file for itself.
     fn run(lines: &[&str]) -> String {
         let file = MemoryFs::default().create(Path::new("segment")).unwrap();
-        let mut plan = ReadPlan { most_bytes: MAX_RUN_BYTES, ..ReadPlan::default() };
+        let mut plan = ReadPlan::default();
         let mut text = String::new();
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();
             let (segment, offset) = (SegmentId(number(words[0])), number(words[1]));
             let pointer = ValuePointer { segment, offset, length: number(words[2]) as u32 };
             let (is_in_file, opened) = match words.get(3) {
-                None => (Ok(true), Ok(file.clone())),
-                Some(&"buffered") => (Ok(false), Ok(file.clone())),
+                None => (Ok(true), Ok((file.clone(), MAX_RUN_BYTES))),
+                Some(&"walked") => (Ok(true), Ok((file.clone(), MAX_STREAM_BYTES))),
                 Some(&"lost") => (Ok(true), Err(Error::closed("the file is lost"))),
-                Some(_) => (Err(Error::corruption("no such record")), Ok(file.clone())),
+                Some(&"buffered") => (Ok(false), Err(Error::closed("nobody asks for it"))),
+                Some(_) => {
+                    (Err(Error::corruption("no such record")), Err(Error::closed("nor here")))
+                }
             };
             text += &match plan.add(pointer, is_in_file, || opened) {
                 FetchWay::ReadRun(run) => format!("read {run}\n"),
@@ -437,7 +438,7 @@ mod tests {
         };
         let mut files = WalkFiles::default();
         files.begin_batch();
-        let held = |files: &WalkFiles| files.files.values().filter(|it| it.own.is_some()).count();
+        let held = |files: &WalkFiles| files.files.len();
         files.of(&segment(1, SegmentKind::Sorted)).unwrap();
         files.of(&segment(1, SegmentKind::Sorted)).unwrap();
         files.of(&segment(2, SegmentKind::Log)).unwrap();

@@ -56,7 +56,7 @@ pub(super) fn start_reads(file: &dyn File, meta: &TableMeta) {
     // The footer is read first, and of a long range the system may begin with the front only.
     let footer = FILE_BLOCK_BYTES.min(meta.bytes);
     file.start_read(meta.bytes - footer, footer);
-    let tail = likely_bytes(meta);
+    let tail = likely_bytes(meta).min(MOST_TAIL_BYTES);
     file.start_read(meta.bytes - tail, tail - footer);
 }
 
@@ -69,7 +69,7 @@ const MOST_TAIL_BYTES: u64 = 1 << 20;
 pub(super) fn likely_bytes(meta: &TableMeta) -> u64 {
     let filter = meta.summary.entries.saturating_mul(2);
     let all = filter.saturating_add(meta.bytes / 128).saturating_add(FILE_BLOCK_BYTES);
-    all.min(MOST_TAIL_BYTES).min(meta.bytes)
+    all.min(meta.bytes)
 }
 
 impl TableTail {
