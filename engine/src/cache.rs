@@ -344,7 +344,7 @@ impl OpenFiles {
 
     /// Opens the file at `path` once more, for one walk that reads it in sequence: the system reads
     /// ahead of it. The caller closes it. Returns `None` if other walks have as many as they may,
-    /// the file can't be opened, or the system takes no advice: the walk reads that of all then.
+    /// the file can't be opened, or the system takes no advice: the walk reads the shared one then.
     pub fn open_for_walk(&self, path: &Path) -> Option<WalkFile> {
         if !cfg!(target_os = "linux") {
             return None;

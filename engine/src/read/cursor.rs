@@ -329,8 +329,9 @@ impl TreeCursor {
         let count = self.window.wanted();
         if !self.iter.valid() {
             self.window.end_walk();
+            return Ok(());
         }
-        if count == 0 || !self.iter.valid() {
+        if count == 0 {
             return Ok(());
         }
         let batch = self.window.next_batch();

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Ordered values are read together up to this many bytes.
+/// Ordered values are read together up to this many bytes, or more where a walk is long.
 const RUN_BYTES: u64 = 256 << 10;
 /// Values in order may lie in this many segments, each with its own read in a large window.
 pub const ORDERED_RUNS: u64 = 4;

@@ -25,8 +25,12 @@ const MAX_GAP_BYTES: u64 = FILE_BLOCK_BYTES;
 /// parallel.
 const MAX_RUN_BYTES: u64 = 256 << 10;
 
-/// The same where the system reads ahead of a walk: it does so only if the reads of a file come one
-/// after the other, so a window has one for each segment.
+/// The greatest length in bytes of one read of several records from a file that a walk has for
+/// itself, which is a whole window: the system reads ahead only if the reads of a file come one
+/// after the other.
+///
+/// Measured with 258,000 values of 1 KiB in key order and a cold page cache: 929,000 pairs a second
+/// with 256 KiB, read by several threads at once, and 1,036,000 with 4 MiB.
 const MAX_STREAM_BYTES: u64 = 4 << 20;
 
 /// A request for a separated value.
@@ -104,7 +108,7 @@ impl Fetcher {
 
     /// Starts to fetch many values: sorted by place, neighbours in one read, the reads in parallel.
     pub fn many(&self, view: &Arc<View>, wants: Vec<Want>) -> Fetching {
-        self.walked(view, wants, None)
+        self.submit(view, wants, None)
     }
 
     /// Does as [`Fetcher::many`] for the next values of a walk forward that has come far.
@@ -115,10 +119,10 @@ impl Fetcher {
         files: &mut WalkFiles,
     ) -> Fetching {
         files.begin_batch();
-        self.walked(view, wants, Some(files))
+        self.submit(view, wants, Some(files))
     }
 
-    fn walked(
+    fn submit(
         &self,
         view: &Arc<View>,
         wants: Vec<Want>,
@@ -134,7 +138,7 @@ impl Fetcher {
                 let segment = &handle.segment;
                 let file = || match &mut files {
                     Some(files) => files.of(segment),
-                    None => Ok((segment.file()?, MAX_RUN_BYTES)),
+                    None => shared_file(segment),
                 };
                 ways[index] = plan.add(*pointer, segment.is_in_file(*pointer), file);
             }
@@ -148,6 +152,12 @@ impl Fetcher {
         let reads = self.reader.submit(plan.requests);
         Fetching { view: view.clone(), wants, places, ways, runs, starts, read_bytes, reads }
     }
+}
+
+/// Returns the file of a segment that all readers share, and how long a read of several records may
+/// be.
+fn shared_file(segment: &Segment) -> Result<(Arc<dyn File>, u64)> {
+    Ok((segment.file()?, MAX_RUN_BYTES))
 }
 
 /// The files of sorted segments that a long walk has opened once more: the system reads ahead of
@@ -181,19 +191,18 @@ impl WalkFiles {
     }
 
     /// Returns the walk's own file of a sorted segment, and how long a read of several records may
-    /// be. Where it can't have one, and of other segments, it is the file of all.
+    /// be. Where it can't have one, and of other segments, it is the shared file.
     fn of(&mut self, segment: &Segment) -> Result<(Arc<dyn File>, u64)> {
-        let of_all = || Ok((segment.file()?, MAX_RUN_BYTES));
         if segment.kind() != SegmentKind::Sorted {
-            return of_all();
+            return shared_file(segment);
         }
         let is_full = self.files.len() >= MOST_WALK_FILES;
         let lent = match self.files.entry(segment.identity().id) {
             Entry::Occupied(lent) => lent.into_mut(),
-            Entry::Vacant(_) if is_full => return of_all(),
+            Entry::Vacant(_) if is_full => return shared_file(segment),
             Entry::Vacant(place) => match segment.open_for_walk() {
                 Some(own) => place.insert(LentFile { own, batch: 0 }),
-                None => return of_all(),
+                None => return shared_file(segment),
             },
         };
         lent.batch = self.batch;

@@ -29,7 +29,7 @@ pub trait FileSource: Send + Sync {
     /// Returns the open file.
     fn file(&self) -> Result<Arc<dyn File>>;
     /// Opens the file once more, for one walk that reads it in sequence; `None` if the walk has to
-    /// do with the file of all.
+    /// do with the shared file.
     fn open_for_walk(&self) -> Option<WalkFile>;
 }
 

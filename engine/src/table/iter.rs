@@ -98,7 +98,7 @@ impl TableIter {
 
     /// Moves to the first entry of block `number`, which must be less than [`Table::blocks`].
     pub fn seek_to_block(&mut self, number: usize) -> Result<()> {
-        self.leave();
+        self.block.leave();
         self.enter(number)?;
         let stood = self.block.seek_to_first();
         self.placed(stood)
@@ -192,9 +192,8 @@ impl TableIter {
     /// Moves to the first entry of the next block, or to no entry if there is none.
     fn next_block(&mut self) -> Result<()> {
         let behind = self.number.map_or(0, |number| number + 1);
-        self.leave();
         if behind >= self.table.blocks() {
-            self.ahead.end_walk();
+            self.leave();
             return Ok(());
         }
         self.seek_to_block(behind)
@@ -219,6 +218,7 @@ impl EntryIter for TableIter {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
+        self.leave();
         self.ahead.aim(false);
         self.seek_to_block(0)
     }
@@ -307,9 +307,11 @@ impl EntryIter for TableIter {
         }
     }
 
-    /// The loaded block is kept for a seek that needs it.
+    /// The loaded block is kept for a seek that needs it, a file that the walk had for itself is
+    /// not.
     fn leave(&mut self) {
         self.block.leave();
+        self.ahead.end_walk();
     }
 
     #[inline]

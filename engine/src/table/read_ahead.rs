@@ -65,9 +65,8 @@ pub(super) struct ReadAhead {
     last: Option<usize>,
     buffer: Vec<u8>,
     buffer_start: u64,
-    /// The file once more, since the windows of a walk forward were at their largest; `Some(None)`
-    /// if it can't be had.
-    own_file: Option<Option<WalkFile>>,
+    /// The file once more, for a walk forward whose windows are at their largest.
+    own_file: Option<WalkFile>,
 }
 
 impl ReadAhead {
@@ -91,13 +90,12 @@ impl ReadAhead {
         self.expected = if bytes < LEAST_EXPECTED_BYTES { 0 } else { bytes };
     }
 
-    /// Ends the walk by a jump, and sets the direction in which the next one will probably go.
+    /// Sets the direction in which the walk after the next jump will probably go.
     pub(super) fn aim(&mut self, backward: bool) {
         self.goes_backward = backward;
-        self.end_walk();
     }
 
-    /// Closes the file that the walk had for itself, because it is at its end or jumps.
+    /// Closes the file that the walk had for itself: it is at its end, or jumps.
     pub(super) fn end_walk(&mut self) {
         self.own_file = None;
     }
@@ -166,10 +164,9 @@ impl ReadAhead {
     ) -> Result<()> {
         let long = self.is_long();
         if long && !backward && self.own_file.is_none() {
-            self.own_file = Some(table.open_for_walk());
+            self.own_file = table.open_for_walk();
         }
-        let own = self.own_file.as_ref().and_then(Option::as_ref);
-        let own = own.filter(|_| long && !backward).map(|own| &*own.file);
+        let own = self.own_file.as_ref().filter(|_| long && !backward).map(|own| &*own.file);
         let (start, end) = if backward {
             (handle.end().saturating_sub(window).max(DATA_START), handle.end())
         } else {

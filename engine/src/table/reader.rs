@@ -309,8 +309,8 @@ impl Table {
         Ok(())
     }
 
-    /// Opens the file for a walk that reads it in sequence; `None` if the walk has to do with the
-    /// file of all.
+    /// Opens the file once more, for a walk that reads it in sequence; `None` if the walk has to do
+    /// with the shared one.
     pub(super) fn open_for_walk(&self) -> Option<WalkFile> {
         self.files.open_for_walk(&self.path)
     }

@@ -2,20 +2,10 @@
 
 use crate::common;
 use cleavedb::{Db, Options, ReadOptions};
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn bytes_of(dir: &Path) -> u64 {
     common::bytes_of(dir, "")
-}
-
-/// Returns the deleted files of the directory that this process still holds open.
-fn deleted_but_open(dir: &Path) -> Vec<String> {
-    let links = fs::read_dir("/proc/self/fd").unwrap();
-    let targets = links.filter_map(|link| fs::read_link(link.unwrap().path()).ok());
-    let names = targets.map(|target| target.to_string_lossy().into_owned());
-    let inside = dir.to_string_lossy().into_owned();
-    names.filter(|name| name.starts_with(&inside) && name.ends_with("(deleted)")).collect()
 }
 
 fn fill(db: &Db, version: u64, count: usize) {
@@ -46,7 +36,7 @@ fn after_everything_is_deleted_nearly_nothing_is_left() {
     assert_eq!(common::files(dir.path(), ".tbl").len(), 0);
     // What is left: the active segment, the spare segment, and the manifest with its edits.
     assert!(bytes_of(dir.path()) < 120_000, "{}", bytes_of(dir.path()));
-    assert_eq!(deleted_but_open(dir.path()), [""; 0]);
+    assert_eq!(common::removed_and_open(dir.path()), Vec::<PathBuf>::new());
     drop(db);
     let db = common::open(dir.path());
     db.wait_idle().unwrap();
@@ -69,7 +59,7 @@ fn overwriting_again_and_again_takes_no_more_space() {
     assert!(again < once + 2 * common::tiny().segment_bytes + 150_000, "{once} then {again}");
     assert_eq!(table_entries(&db), 300);
     assert!(db.check().unwrap().is_clean());
-    assert_eq!(deleted_but_open(dir.path()), [""; 0]);
+    assert_eq!(common::removed_and_open(dir.path()), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -169,7 +159,7 @@ fn readers_keep_their_files_and_let_them_go() {
     drop(cursor);
     db.wait_idle().unwrap();
     assert!(bytes_of(dir.path()) < held * 3 / 4, "{held} then {}", bytes_of(dir.path()));
-    assert_eq!(deleted_but_open(dir.path()), [""; 0]);
+    assert_eq!(common::removed_and_open(dir.path()), Vec::<PathBuf>::new());
     let stats = db.stats();
     let named: usize = stats.segments.len()
         + stats.keyspaces[0].levels.iter().map(|level| level.tables as usize).sum::<usize>();

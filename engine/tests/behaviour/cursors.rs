@@ -6,7 +6,6 @@ use cleavedb::{
     ReadOptions, Separation,
 };
 use std::fs;
-use std::path::Path;
 
 /// Creates a keyspace in which every third value is separated, and whose keys are spread over the
 /// memtable, L0 and deeper levels.
@@ -473,16 +472,8 @@ fn a_cursor_made_of_a_range_keeps_its_moment() {
     }
 }
 
-/// Returns how many descriptors of files of `dir` this process has.
-#[cfg(target_os = "linux")]
-fn descriptors(dir: &Path) -> usize {
-    let held = fs::read_dir("/proc/self/fd").unwrap();
-    let paths = held.filter_map(|held| fs::read_link(held.unwrap().path()).ok());
-    paths.filter(|path| path.starts_with(dir)).count()
-}
-
-/// I5: a long scan has files for itself as long as it reads them. A cursor that stands at its end,
-/// or elsewhere, has none.
+/// I5: a long scan has files for itself as long as it reads them. A cursor that has read all, or
+/// has jumped elsewhere, has none.
 #[test]
 #[cfg(target_os = "linux")]
 fn i05_a_long_scan_opens_files_once_more_until_its_end() {
@@ -508,18 +499,18 @@ fn i05_a_long_scan_opens_files_once_more_until_its_end() {
         db.compact().unwrap();
         db.wait_idle().unwrap();
         assert_eq!(words.iter().count(), 6000, "all files are open");
-        let before = descriptors(dir.path());
+        let before = common::descriptors(dir.path()).len();
         let mut cursor = words.cursor().unwrap();
         let walk = |cursor: &mut Cursor, values: usize| {
             let mut most = 0;
             for number in 0..values {
                 assert_eq!(cursor.value().unwrap().len(), 300);
                 if number % 200 == 0 {
-                    most = most.max(descriptors(dir.path()).saturating_sub(before));
+                    most = most.max(common::descriptors(dir.path()).len().saturating_sub(before));
                 }
                 cursor.next().unwrap();
             }
-            (most, descriptors(dir.path()).saturating_sub(before))
+            (most, common::descriptors(dir.path()).len().saturating_sub(before))
         };
         cursor.seek_to_first().unwrap();
         let (most, at_end) = walk(&mut cursor, 6000);
@@ -531,6 +522,6 @@ fn i05_a_long_scan_opens_files_once_more_until_its_end() {
         assert!(walk(&mut cursor, 2500).1 > 0, "{separation:?}, in the middle");
         cursor.seek(common::key(10)).unwrap();
         cursor.value().unwrap();
-        assert_eq!(descriptors(dir.path()), before, "{separation:?}, after a jump");
+        assert_eq!(common::descriptors(dir.path()).len(), before, "{separation:?}, after a jump");
     }
 }

@@ -9,7 +9,7 @@ use cleavedb::{
     ReadOptions, Result, Separation, WriteBatch, merge_operators,
 };
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -467,16 +467,6 @@ fn child_that_pins() {
     child::wait_to_be_killed();
 }
 
-/// Returns the files of `dir` that this process holds open although they were removed.
-#[cfg(target_os = "linux")]
-fn removed_and_open(dir: &Path) -> Vec<PathBuf> {
-    let held = std::fs::read_dir("/proc/self/fd").unwrap();
-    let links = held.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
-    let is_removed =
-        |path: &PathBuf| path.starts_with(dir) && path.to_string_lossy().ends_with(" (deleted)");
-    links.filter(is_removed).collect()
-}
-
 /// Fails unless `reader` closes all removed files with a catch-up. The writer at rest may remove
 /// more of its log right behind one, so another may be needed.
 #[cfg(target_os = "linux")]
@@ -485,7 +475,7 @@ fn expect_closed(reader: &Db, writer: &Db, dir: &Path) {
     for _ in 0..100 {
         writer.wait_idle().unwrap();
         reader.catch_up().unwrap();
-        held = removed_and_open(dir);
+        held = common::removed_and_open(dir);
         if held.is_empty() {
             return;
         }
@@ -522,7 +512,7 @@ fn i05_a_snapshot_keeps_one_state_open() {
         writer.wait_idle().unwrap();
         reader.catch_up().unwrap();
         reader.catch_up().unwrap();
-        held.push(removed_and_open(dir.path()).len());
+        held.push(common::removed_and_open(dir.path()).len());
     }
     assert!(held[10] <= held[2], "{held:?}");
     let seen = reader.default_keyspace();
@@ -549,7 +539,7 @@ fn i05_removed_files_are_closed_with_the_catch_up() {
     writer.gc().unwrap();
     writer.wait_idle().unwrap();
     reader.catch_up().unwrap();
-    assert!(!removed_and_open(dir.path()).is_empty());
+    assert!(!common::removed_and_open(dir.path()).is_empty());
     drop(snapshot);
     expect_closed(&reader, &writer, dir.path());
 }

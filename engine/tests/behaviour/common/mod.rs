@@ -30,6 +30,22 @@ pub fn dir_on_disk() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
+/// Returns the path of each descriptor that this process has of a file in `dir`.
+#[cfg(target_os = "linux")]
+pub fn descriptors(dir: &Path) -> Vec<PathBuf> {
+    let held = std::fs::read_dir("/proc/self/fd").expect("the process's descriptors");
+    let paths = held.filter_map(|held| std::fs::read_link(held.ok()?.path()).ok());
+    paths.filter(|path| path.starts_with(dir)).collect()
+}
+
+/// Returns the files of `dir` that this process holds open although they were removed.
+#[cfg(target_os = "linux")]
+pub fn removed_and_open(dir: &Path) -> Vec<PathBuf> {
+    let mut paths = descriptors(dir);
+    paths.retain(|path| path.to_string_lossy().ends_with(" (deleted)"));
+    paths
+}
+
 /// Returns the range of the keys from `lower` on to before `upper`; `None` is unbounded.
 pub fn range(lower: Option<Vec<u8>>, upper: Option<Vec<u8>>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let lower = lower.map_or(Bound::Unbounded, Bound::Included);
