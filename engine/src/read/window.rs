@@ -133,8 +133,8 @@ impl Window {
         (self.size > MAX_WINDOW).then_some(&mut self.files)
     }
 
-    /// Closes the files that the walk had for itself, because it is at its end or reads values that
-    /// lie apart.
+    /// I5: closes the files that the walk had for itself, because it is at its end or reads values
+    /// that lie apart.
     pub fn end_walk(&mut self) {
         self.files = WalkFiles::default();
     }

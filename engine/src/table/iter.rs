@@ -307,8 +307,8 @@ impl EntryIter for TableIter {
         }
     }
 
-    /// The loaded block is kept for a seek that needs it, a file that the walk had for itself is
-    /// not.
+    /// The loaded block is kept for a seek that needs it. I5: a file that the walk had for itself
+    /// is closed, or an iterator at rest would keep it.
     fn leave(&mut self) {
         self.block.leave();
         self.ahead.end_walk();
