@@ -268,6 +268,7 @@ impl Collector {
         let plan = self.plan(&state, &facts, mode);
         Ok(state.counting.is_some()
             || wants_sample(&state, &facts, mode)
+            || self.wants_to_merge(&state, &facts, mode)
             || self.has_work(&state, &plan)
             || self.wants_look(&state, &plan)
             || self.wants_liveness_scan(&state, &facts, &plan, mode))
@@ -369,6 +370,16 @@ impl Collector {
     pub fn merging_ratio(&self, is_idle: bool) -> Option<f64> {
         let (bounds, presses) = (self.bounds(), self.wants_merges.load(Ordering::Relaxed));
         is_idle.then_some(bounds.settled).or(presses.then_some(bounds.ceiling))
+    }
+
+    /// Returns true if a step would ask compactions to merge tables, which it has not yet. A flush
+    /// can bring space to the ceiling after the last step, and nothing else is due then.
+    fn wants_to_merge(&self, state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> bool {
+        let is_on = !matches!(mode, Mode::Off | Mode::Paused);
+        let is_new = || !self.wants_merges.load(Ordering::Relaxed);
+        let pending = state.puncher.due_bytes(&self.parts.runtime);
+        let ceiling = self.bounds().ceiling(facts.live_bytes);
+        is_on && facts.is_all_inline() && is_new() && facts.allocated() + pending > ceiling.start()
     }
 
     /// Marks the segments that can't be freed, so that the picker leaves them out. Those that a
