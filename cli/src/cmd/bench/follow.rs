@@ -3,7 +3,7 @@
 use super::BenchPlan;
 use crate::text::{human_count, per_second};
 use clap::ValueEnum;
-use cleavedb::{Changed, ChangesOptions, Error, Result};
+use cleavedb::{Changed, Changes, ChangesOptions, Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -29,10 +29,18 @@ pub(super) struct BenchFeed {
     seconds_after: f64,
 }
 
-/// Follows until `is_over` and all was handed out; verifies each value.
-pub(super) fn follow(plan: &BenchPlan<'_>, how: Follow, is_over: &AtomicBool) -> Result<BenchFeed> {
+/// Returns the changes from now on.
+pub(super) fn changes_from_now(plan: &BenchPlan<'_>, how: Follow) -> Result<Changes> {
     let options = ChangesOptions::new().pin(true).visible(how == Follow::Visible);
-    let mut changes = plan.db.changes_with(plan.db.visible_seqno(), &options)?;
+    plan.db.changes_with(plan.db.visible_seqno(), &options)
+}
+
+/// Follows `changes` until `is_over` and all was handed out; verifies each value.
+pub(super) fn follow(
+    plan: &BenchPlan<'_>,
+    mut changes: Changes,
+    is_over: &AtomicBool,
+) -> Result<BenchFeed> {
     let mut feed = BenchFeed { changes: 0, bytes: 0, most_behind: 0, seconds_after: 0.0 };
     let mut ended: Option<Instant> = None;
     loop {

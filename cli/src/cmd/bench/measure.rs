@@ -3,7 +3,7 @@
 use super::BenchPlan;
 use super::collect::{BenchGc, collect};
 use super::conditional::{check_counters, sum_of_counters, versions};
-use super::follow::{BenchFeed, follow};
+use super::follow::{BenchFeed, changes_from_now, follow};
 use super::keys::{KeyCount, count_stored};
 use super::mix::Mix;
 use super::report::BenchReport;
@@ -147,11 +147,13 @@ fn run_beside_feed(
     turn: u64,
 ) -> Result<(Done, Option<BenchGc>, Option<BenchFeed>)> {
     let is_over = AtomicBool::new(false);
+    // The first write of the workload may come before the consumer's thread runs.
+    let changes = plan.load.follow.map(|how| changes_from_now(plan, how)).transpose()?;
     thread::scope(|scope| {
         let over = |_: &Error| shared.over.store(true, Ordering::Relaxed);
         let is_over = &is_over;
-        let start = |how| scope.spawn(move || follow(plan, how, is_over).inspect_err(over));
-        let following = plan.load.follow.map(start);
+        let start = |changes| scope.spawn(move || follow(plan, changes, is_over).inspect_err(over));
+        let following = changes.map(start);
         let done = run_beside_gc(plan, workload, shared, turn);
         is_over.store(true, Ordering::Relaxed);
         let feed = following.map(|thread| thread.join().expect("a consumer does not panic"));
