@@ -50,6 +50,10 @@ def basics(head):
 def measured(head):
     """What was done about caches, and what the figures are of."""
     repeats = head["scale"]["repeats"]
+    caches = (
+        "Everything stays in the page cache" if head["scale"].get("in_memory") else
+        "The page cache of the files is dropped before each step"
+    )
     runs = "One run" if repeats == 1 else f"Medians of {repeats} runs"
     ahead = head["read_ahead_kib"]
     around = "" if ahead is None else f" The device's read-ahead is {ahead} KiB."
@@ -61,7 +65,7 @@ def measured(head):
             f"`--read-ahead {USUAL_READ_AHEAD_KIB}` they would be."
         )
     return (
-        "The page cache of the files is dropped before each step, the engines take turns, and "
+        f"{caches}, the engines take turns, and "
         f"every read is checked. {runs} of each. Device bytes are what the process handed "
         "to the block layer, by `/proc/PID/io`, until it was at rest and closed; space is "
         f"allocated blocks, looked at every half second.{around}"

@@ -9,6 +9,8 @@ THRESHOLD = 512
 FILTER_BITS = 10
 BACKGROUND_THREADS = 2
 MIX_THREADS = 4
+# Where everything is in memory.
+MEMORY_THREADS = 8
 SEED = 1
 # A scan of everything may take so much longer than other reads.
 WHOLE_TIMES = 5
@@ -61,6 +63,9 @@ class Scale:
     synced_bytes: int
     # From how many bytes on an engine that can separates a value; the same for all.
     threshold: int = THRESHOLD
+    # Everything fits into memory and stays there: the page cache is not dropped before a step, and
+    # only what an application would do with such a store is done.
+    in_memory: bool = False
 
     def keys(self, value_size):
         """How many keys the data has."""
@@ -73,6 +78,9 @@ SCALES = {
     ),
     "long": Scale(
         "long", 2048 * MIB, 384 * MIB, 64, 64, [100, 1024, 4096], 4, 3, 15, 120, 100 * MIB
+    ),
+    "memory": Scale(
+        "memory", 100 * MIB, 2048 * MIB, 256, 64, [100, 1024], 1, 3, 2, 10, 0, in_memory=True
     ),
 }
 
@@ -105,10 +113,16 @@ def steps(scale):
     whole = {"share": 1, "rests": True}
     again = {"share": scale.factor, "rests": True}
     mixes = [Step(f"ycsb-{letter}", MIX_THREADS, label=f"ycsb-{letter}") for letter in "abcfde"]
+    gets = [Step("get", label="get-1"), Step("get", 8, label="get-8")]
+    if scale.in_memory:
+        busy = [
+            Step(f"ycsb-{letter}", MEMORY_THREADS, label=f"ycsb-{letter}-{MEMORY_THREADS}")
+            for letter in "abcfde"
+        ]
+        return [Step("load", fresh=True, **whole), *gets, *busy]
     return [
         Step("load", fresh=True, **whole),
-        Step("get", label="get-1"),
-        Step("get", 8, label="get-8"),
+        *gets,
         Step("missing"),
         Step("scan100"),
         Step("fullscan"),

@@ -27,6 +27,7 @@ TITLES = {
     "synced-1": "synced writes, 1 thread",
     "synced-8": "synced writes, 8 threads",
     **{f"ycsb-{letter}": f"YCSB {letter.upper()}, 4 threads" for letter in "abcdef"},
+    **{f"ycsb-{letter}-8": f"YCSB {letter.upper()}, 8 threads" for letter in "abcdef"},
 }
 WRITES = ["load", "load-ordered", "overwrite-uniform", "overwrite-zipf"]
 

@@ -92,7 +92,8 @@ class Comparison:
         """What the program and the kernel say; `failed` says why there is no figure."""
         look = Look(folder)
         verifies = job.step.workload == "verify"
-        device.drop_cached(folder, whole_machine=False)
+        if not self.scale.in_memory:
+            device.drop_cached(folder, whole_machine=False)
         result = measure.run(
             job.command(self.programs[job.engine.program], folder),
             folder,

@@ -117,10 +117,20 @@ class Plan(unittest.TestCase):
         self.assertEqual(plan.in_turn([1, 2, 3], 4), [2, 3, 1])
 
     def test_every_step_has_a_title_and_steps_differ(self):
+        planned = set()
         for scale in plan.SCALES.values():
             names = [step.name for step in plan.steps(scale)]
             self.assertEqual(len(names), len(set(names)))
-            self.assertEqual(set(names) - {"verify"}, set(results.TITLES))
+            planned.update(names)
+        self.assertEqual(planned - {"verify"}, set(results.TITLES))
+
+    def test_a_store_in_memory_is_asked_what_an_application_asks_and_stays_there(self):
+        scale = plan.SCALES["memory"]
+        names = [step.name for step in plan.steps(scale)]
+        self.assertEqual(names[:3], ["load", "get-1", "get-8"])
+        self.assertEqual(names[3:], [f"ycsb-{letter}-8" for letter in "abcfde"])
+        self.assertTrue(scale.in_memory)
+        self.assertGreater(scale.memory_bytes, 4 * scale.data_bytes)
 
     def test_a_job_says_what_is_to_be_done(self):
         scale = plan.SCALES["quick"]
