@@ -191,7 +191,7 @@ impl Background {
         &self,
         resting: &[JobKind],
         kind: fn(KeyspaceId) -> JobKind,
-        pick: impl Fn(&KeyspaceState, &View) -> Option<(CompactionReason, Pick)>,
+        mut pick: impl FnMut(&KeyspaceState, &View) -> Option<(CompactionReason, Pick)>,
     ) -> Option<ChosenCompaction> {
         self.runtime.set.keyspaces().into_iter().find_map(|keyspace| {
             if resting.contains(&kind(keyspace.id)) {

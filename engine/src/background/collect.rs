@@ -185,7 +185,7 @@ impl Background {
         if now.saturating_sub(foreground.since) >= IDLE_AFTER {
             return Mode::Idle;
         }
-        if self.wants_room.load(Ordering::Relaxed) {
+        if self.collector.asked_room() > 0 {
             return Mode::Spare;
         }
         let idle = self.runtime.env.threads.idle_processor_time();

@@ -42,7 +42,6 @@ pub use foreground::SpanClaim;
 use running::RunningJobs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Idle threads look for work at least this often, in case a wake-up is missed.
@@ -94,8 +93,6 @@ pub struct Background {
     settings: BackgroundSettings,
     /// What scans have paid for the disorder of values; `None` if nothing is done about it.
     demands: Option<Arc<ScanDemands>>,
-    /// True while values that are worth it wait for room to be put in order.
-    wants_room: AtomicBool,
     state: Mutex<BackgroundState>,
     changed: Condvar,
     /// For the thread that syncs the log.
@@ -126,7 +123,6 @@ impl Background {
             collector,
             settings,
             demands: None,
-            wants_room: AtomicBool::new(false),
             state: Mutex::new(BackgroundState::default()),
             changed: Condvar::new(),
             log_changed: Condvar::new(),

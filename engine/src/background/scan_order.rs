@@ -37,8 +37,8 @@ impl Background {
             return None;
         }
         let version = self.runtime.set.current();
-        self.wants_room.store(false, Ordering::Relaxed);
-        self.find_compaction(resting, JobKind::OptionalCompaction, |keyspace, view| {
+        let mut asked_room = 0;
+        let found = self.find_compaction(resting, JobKind::OptionalCompaction, |keyspace, view| {
             let demand = demands.worth_a_look(keyspace.id, version.number)?;
             let segment_bytes = self.committer.log().segment_bytes();
             let facts = OrderFacts {
@@ -57,13 +57,15 @@ impl Background {
                     demands.found_nothing(keyspace.id, version.number);
                     None
                 }
-                OrderPick::Wait => {
-                    self.wants_room.store(true, Ordering::Relaxed);
+                OrderPick::Wait(room) => {
+                    asked_room = room.max(asked_room);
                     None
                 }
                 _ => None,
             }
-        })
+        });
+        self.collector.ask_for_room(asked_room);
+        found
     }
 
     /// Returns true if the memtable of `keyspace` should be flushed so that its values can be put

@@ -60,8 +60,9 @@ pub struct OrderFacts<'a> {
 pub enum OrderPick {
     /// Do this: a compaction of L0, or one that puts values in order.
     Do(Pick),
-    /// Something is worth it, and waits for room or for other jobs.
-    Wait,
+    /// Something is worth it, and waits for other jobs, or for as much room as this if that is not
+    /// 0.
+    Wait(u64),
     /// Nothing is worth it.
     Nothing,
 }
@@ -153,21 +154,23 @@ pub fn pick(
         .collect();
     // The range that has lost most beyond its price comes first; of equals, that of lesser keys.
     due.sort_by_key(|range| std::cmp::Reverse(range.range.waste - range.price));
-    let mut waits = false;
+    let (mut waits, mut lacks) = (false, 0);
     for (level, table, disorder) in due.iter().flat_map(|range| &range.tables) {
         waits = true;
         let pick = piece(levels, (*level, table), disorder, facts);
         let moves = moved_by(&pick, facts.is_sorted).saturating_add(pick.bytes());
-        if moves <= facts.room && busy.is_free(keyspace, levels.order(), &pick) {
+        if moves > facts.room {
+            lacks = if lacks == 0 { moves } else { moves.min(lacks) };
+        } else if busy.is_free(keyspace, levels.order(), &pick) {
             return OrderPick::Do(pick);
         }
     }
     if waits {
-        return OrderPick::Wait;
+        return OrderPick::Wait(lacks);
     }
     match pick_upper(keyspace, levels, busy, facts) {
         Some(pick) if pick.bytes() <= facts.room => OrderPick::Do(pick),
-        Some(_) => OrderPick::Wait,
+        Some(pick) => OrderPick::Wait(pick.bytes()),
         None => OrderPick::Nothing,
     }
 }

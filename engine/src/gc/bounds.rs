@@ -7,7 +7,6 @@
 //! (1 - p) / p bytes moved. Measured with random overwrites of 1 KiB, a ceiling of 1.3 costs 3.1
 //! bytes written per byte put, 2.0 costs 1.45.
 
-use crate::gc::facts::SpaceFacts;
 use crate::gc::picker::Mode;
 use crate::gc::settings::GcOptions;
 
@@ -31,6 +30,9 @@ pub struct SpaceBounds {
     pub settled: f64,
     /// Garbage in bytes that is allowed below the ceiling however little is live.
     pub allowance: u64,
+    /// The bytes by which space must be able to grow before GC becomes urgent, because a job waits
+    /// for them; 0 if none does.
+    pub asked_room: u64,
 }
 
 impl SpaceBounds {
@@ -39,7 +41,8 @@ impl SpaceBounds {
         let ceiling = options.max_space_amplification;
         let settled = options.settled_space_amplification.min(ceiling);
         debug_assert!(settled >= 1.0, "options were validated: live bytes are never garbage");
-        SpaceBounds { ceiling, settled, allowance: options.space_allowance_bytes }
+        let allowance = options.space_allowance_bytes;
+        SpaceBounds { ceiling, settled, allowance, asked_room: 0 }
     }
 
     /// Returns the ceiling for `live` bytes.
@@ -55,16 +58,22 @@ impl SpaceBounds {
     }
 
     /// Returns the settled bound for `live` bytes while users write: a small database is left in
-    /// peace then.
+    /// peace then, unless a job asked for room. Of what is allowed, GC then frees as much as the
+    /// job needs, and never more than down to the settled bound.
     fn settled_while_written(&self, live: u64) -> SpaceMarks {
-        let slack = slack(live, self.settled).max(self.allowance);
-        SpaceMarks { live, slack, reserved: 0 }
+        let settled = slack(live, self.settled);
+        let slack = settled.max(self.allowance);
+        let limit = live.saturating_add(slack);
+        let start = self.ceiling(live).start().saturating_sub(self.asked_room);
+        let asked = if self.asked_room == 0 { 0 } else { limit.saturating_sub(start) };
+        SpaceMarks { live, slack, reserved: asked.min(slack - settled) }
     }
 
-    /// Returns the mode in which GC works on these facts. Near the ceiling it may not wait for time
-    /// that users leave, nor choose only what wins much.
-    pub fn mode_at(&self, mode: Mode, facts: &SpaceFacts) -> Mode {
-        let is_urgent = facts.allocated() > self.ceiling(facts.live_bytes).start();
+    /// Returns the mode in which GC works where files take `allocated` bytes and `live` ones are
+    /// live. Near the ceiling it may not wait for time that users leave, nor choose only what wins
+    /// much.
+    pub fn mode_at(&self, mode: Mode, allocated: u64, live: u64) -> Mode {
+        let is_urgent = allocated > self.ceiling(live).start();
         if is_urgent && mode == Mode::Spare { Mode::Busy } else { mode }
     }
 
@@ -131,12 +140,15 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
-    const DEFAULT: SpaceBounds = SpaceBounds { ceiling: 2.0, settled: 1.2, allowance: 256 * MIB };
+    const DEFAULT: SpaceBounds =
+        SpaceBounds { ceiling: 2.0, settled: 1.2, allowance: 256 * MIB, asked_room: 0 };
+
+    const NOTHING: SpaceBounds = SpaceBounds { allowance: 0, ..DEFAULT };
 
     #[test]
     fn marks_are_in_order() {
         for ratio in [1.05, 1.1, 1.3, 2.0, 10.0] {
-            let bounds = SpaceBounds { ceiling: ratio, settled: 1.05, allowance: 0 };
+            let bounds = SpaceBounds { ceiling: ratio, settled: 1.05, ..NOTHING };
             for marks in [bounds.ceiling(1 << 30), bounds.settled(1 << 30)] {
                 let sorted = [1 << 30, marks.half_way(), marks.low(), marks.start()];
                 assert!(sorted.is_sorted_by(|a, b| a < b), "{ratio}: {marks:?}");
@@ -163,19 +175,37 @@ mod tests {
         assert_eq!(DEFAULT.ceiling(1000 * MIB).limit(), 2000 * MIB);
         assert_eq!(DEFAULT.of(Mode::Spare, 10 * MIB).limit(), 266 * MIB);
         assert_eq!(DEFAULT.of(Mode::Idle, 10 * MIB).limit().div_ceil(MIB), 12);
-        let nothing = SpaceBounds { allowance: 0, ..DEFAULT };
-        assert_eq!((nothing.ceiling(0).start(), nothing.settled(0).start()), (0, 0));
+        assert_eq!((NOTHING.ceiling(0).start(), NOTHING.settled(0).start()), (0, 0));
         let most = DEFAULT.ceiling(u64::MAX);
         assert!(most.low() <= most.start() && most.start() <= most.limit(), "{most:?}");
     }
 
+    /// A database of 126 MiB with 173 MiB of garbage had no room for a piece of 126 MiB below the
+    /// mark at which GC gets urgent, and GC freed nothing, because it was small.
+    #[test]
+    fn a_small_database_has_room_made_for_a_job_that_asks() {
+        let marks = |asked: u64, live: u64| {
+            let bounds = SpaceBounds { asked_room: asked * MIB, ..DEFAULT };
+            let marks = bounds.of(Mode::Spare, live * MIB);
+            [marks.low(), marks.start(), marks.limit()].map(|it| it.div_ceil(MIB))
+        };
+        assert_eq!(marks(0, 126), [366, 382, 382]);
+        // What is free below the urgent mark of 330 MiB is what the job asked for.
+        assert_eq!(marks(126, 126), [189, 205, 382]);
+        // More than the settled bound has is not freed: 151 MiB, less the step below a mark.
+        assert_eq!(marks(1000, 126), [136, 152, 382]);
+        // A large database settles where it settles.
+        assert_eq!(marks(100, 2000), [2375, 2400, 2400]);
+        // Nobody who is in no hurry frees more for it.
+        let bounds = SpaceBounds { asked_room: 126 * MIB, ..DEFAULT };
+        for mode in [Mode::Busy, Mode::Idle, Mode::Low] {
+            assert_eq!(bounds.of(mode, 126 * MIB), DEFAULT.of(mode, 126 * MIB));
+        }
+    }
+
     #[test]
     fn time_that_users_leave_is_no_measure_near_the_ceiling() {
-        let at = |mode, mib| {
-            let live_bytes = 1200 * MIB;
-            let facts = SpaceFacts { live_bytes, table_bytes: mib * MIB, ..SpaceFacts::default() };
-            DEFAULT.mode_at(mode, &facts)
-        };
+        let at = |mode, mib| DEFAULT.mode_at(mode, mib * MIB, 1200 * MIB);
         assert_eq!([2160, 2161].map(|mib| at(Mode::Spare, mib)), [Mode::Spare, Mode::Busy]);
         for mode in [Mode::Off, Mode::Paused, Mode::Busy, Mode::Idle, Mode::Low, Mode::Manual] {
             assert_eq!(at(mode, 2161), mode);

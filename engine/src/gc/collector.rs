@@ -81,6 +81,8 @@ pub struct Collector {
     wants_merges: AtomicBool,
     /// The bytes by which space may grow before GC becomes urgent; 0 while that is unknown.
     room: AtomicU64,
+    /// The room that a job waits for; 0 if none does.
+    asked_room: AtomicU64,
 }
 
 #[derive(Default)]
@@ -131,13 +133,24 @@ impl Collector {
     pub fn new(parts: CollectorParts) -> Self {
         let (state, quarantine) = (Mutex::default(), Mutex::default());
         let (paused, wants_merges) = (AtomicBool::new(false), AtomicBool::new(false));
-        Collector { parts, state, quarantine, paused, wants_merges, room: AtomicU64::new(0) }
+        let (room, asked_room) = (AtomicU64::new(0), AtomicU64::new(0));
+        Collector { parts, state, quarantine, paused, wants_merges, room, asked_room }
     }
 
     /// Returns the bytes by which space may grow before GC becomes urgent, as of the last step; 0
     /// while that is unknown.
     pub fn room(&self) -> u64 {
         self.room.load(Ordering::Relaxed)
+    }
+
+    /// Sets the room that a job waits for. [`Mode::Spare`] makes it where garbage takes it.
+    pub fn ask_for_room(&self, bytes: u64) {
+        self.asked_room.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the room that a job waits for; 0 if none does.
+    pub fn asked_room(&self) -> u64 {
+        self.asked_room.load(Ordering::Relaxed)
     }
 
     /// Forgets how much room there is until the next step, because a job has taken some.
@@ -220,7 +233,7 @@ impl Collector {
         }
         let mut facts = self.facts(state)?;
         self.sample_hidden(state, &mut facts, mode)?;
-        let mode = self.bounds().mode_at(mode, &facts);
+        let mode = self.mode_at(state, &facts, mode);
         self.note_room(state, &facts);
         let plan = self.plan(state, &facts, mode);
         let looks = self.wants_look(state, &plan);
@@ -264,7 +277,7 @@ impl Collector {
             return Ok(true);
         }
         let facts = self.facts(&state)?;
-        let mode = self.bounds().mode_at(mode, &facts);
+        let mode = self.mode_at(&state, &facts, mode);
         let plan = self.plan(&state, &facts, mode);
         Ok(state.counting.is_some()
             || wants_sample(&state, &facts, mode)
@@ -361,8 +374,13 @@ impl Collector {
         state.puncher.costs.get().filter(|_| self.parts.options.punch)
     }
 
+    /// Returns the mode in which GC works on these facts.
+    fn mode_at(&self, state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> Mode {
+        self.bounds().mode_at(mode, facts.allocated(), self.presumed_live(state, facts))
+    }
+
     fn bounds(&self) -> SpaceBounds {
-        SpaceBounds::new(&self.parts.options)
+        SpaceBounds { asked_room: self.asked_room(), ..SpaceBounds::new(&self.parts.options) }
     }
 
     /// Returns the bound of space to which tables are to be merged now, as a ratio: the settled one

@@ -82,7 +82,7 @@ mod tests {
             allocated: allocated_mib * MIB,
             referenced: 1000 * MIB,
             hideable: hideable_mib * MIB,
-            bounds: SpaceBounds { ceiling: 1.3, settled: 1.3, allowance: 0 },
+            bounds: SpaceBounds { ceiling: 1.3, settled: 1.3, allowance: 0, asked_room: 0 },
             written: Written { put_bytes: put_mib * MIB, deletes },
         };
         [Mode::Busy, Mode::Idle, Mode::Low].map(|mode| is_first_scan_due(&need, mode))

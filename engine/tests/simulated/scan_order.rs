@@ -126,6 +126,48 @@ fn nothing_is_put_in_order_for_other_reads_or_if_it_is_switched_off() {
     });
 }
 
+/// A small store keeps garbage while it is written, up to `space_allowance_bytes`. Where so
+/// much was kept that values could not be put in order below the ceiling, nothing was freed, and
+/// nothing put in order, however long scans lost time to it.
+#[test]
+fn a_small_store_that_is_never_idle_frees_garbage_where_scans_wait_for_it() {
+    let options = |allowance_mib: u64| {
+        let gc = GcOptions { space_allowance_bytes: allowance_mib << 20, ..options().gc };
+        let keyspace = KeyspaceOptions {
+            table_bytes: 1 << 20,
+            memtable_bytes: 256 << 10,
+            level_base_bytes: 1 << 20,
+            ..options().keyspace
+        };
+        Options { gc, keyspace, ..options() }
+    };
+    simulate(8, STEPS * 2, |env, _| {
+        let db = open(env, options(64));
+        load(&db, 0);
+        // No segment is without a live value.
+        for left in [[1, 2], [2, 2]] {
+            let numbers = (0..KEYS).map(|number| number * 677 % KEYS);
+            for number in numbers.filter(|number| left.contains(&(number % 3))) {
+                db.default_keyspace().put(key(number), value(number, VALUE_BYTES)).unwrap();
+            }
+        }
+        db.close().unwrap();
+        let db = open(env, options(4));
+        let mut reads = 100;
+        for round in 0..40 {
+            db.default_keyspace().put(key(round), value(round, VALUE_BYTES)).unwrap();
+            reads = scan(&db, 0);
+            if reads < 20 {
+                break;
+            }
+            env.threads.sleep(Duration::from_secs(1));
+        }
+        assert!(reads < 20, "{reads} reads for 100 values");
+        assert!(db.stats().scan_orders > 0);
+        assert!(db.check().unwrap().is_clean());
+    });
+}
+
 /// Guards against a range that is rewritten again and again: where every value is overwritten
 /// after each scan, scans have to pay for each rewriting.
 #[test]

@@ -284,7 +284,8 @@ fn order(facts: &PickerFacts, words: &[&str]) -> String {
     };
     match scan_order::pick(KEYSPACE, &facts.levels, &facts.busy, &known) {
         OrderPick::Nothing => "nothing\n".to_owned(),
-        OrderPick::Wait => "wait\n".to_owned(),
+        OrderPick::Wait(0) => "wait\n".to_owned(),
+        OrderPick::Wait(room) => format!("wait for room of {room}\n"),
         OrderPick::Do(pick) => {
             let moves = scan_order::moved_by(&pick, &is_sorted);
             let price = scan_order::price_of(&pick, moves);

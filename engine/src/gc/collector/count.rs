@@ -82,16 +82,19 @@ impl Collector {
             })
     }
 
-    /// Notes by how much space may grow. Before the first liveness scan all that tables reference
-    /// is taken for live, but for what newer entries may hide.
+    /// Returns the live bytes. Before the first liveness scan all that tables reference is taken
+    /// for live, but for what newer entries may hide.
+    pub(super) fn presumed_live(&self, state: &CollectorState, facts: &SpaceFacts) -> u64 {
+        if state.is_counted || facts.is_all_inline() {
+            return facts.live_bytes;
+        }
+        let need = self.first_scan_need(facts);
+        need.referenced.saturating_sub(need.hideable).max(facts.live_bytes)
+    }
+
+    /// Notes by how much space may grow.
     pub(super) fn note_room(&self, state: &CollectorState, facts: &SpaceFacts) {
-        let live = match state.is_counted || facts.is_all_inline() {
-            true => facts.live_bytes,
-            false => {
-                let need = self.first_scan_need(facts);
-                need.referenced.saturating_sub(need.hideable).max(facts.live_bytes)
-            }
-        };
+        let live = self.presumed_live(state, facts);
         let pending = state.puncher.due_bytes(&self.parts.runtime);
         let allocated = facts.allocated().saturating_add(pending);
         let room = self.bounds().ceiling(live).start().saturating_sub(allocated);
