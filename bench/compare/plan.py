@@ -80,7 +80,7 @@ SCALES = {
         "long", 2048 * MIB, 384 * MIB, 64, 64, [100, 1024, 4096], 4, 3, 15, 120, 100 * MIB
     ),
     "memory": Scale(
-        "memory", 100 * MIB, 2048 * MIB, 256, 64, [100, 1024], 1, 3, 2, 10, 0, in_memory=True
+        "memory", 100 * MIB, 2048 * MIB, 256, 64, [100, 1024], 1, 1, 2, 10, 0, in_memory=True
     ),
 }
 

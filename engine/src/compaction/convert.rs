@@ -23,8 +23,9 @@ use crate::compaction::picker::{Pick, value_bytes};
 use crate::compaction::piece_end::PieceEnd;
 use crate::compaction::reorganize;
 use crate::compaction::separate::{Separator, least_value_bytes};
-use crate::read::fetch::{Fetcher, Want};
+use crate::read::fetch::Fetcher;
 use crate::read::level_iter::ReadMode;
+use crate::read::wants::Wants;
 use crate::version::files::TableHandle;
 use crate::version::job::JobResult;
 use crate::version::levels::Levels;
@@ -116,7 +117,7 @@ impl ValueHomes {
         }
         // These reads have counters of their own, because they are not a user's reads.
         let fetcher = Fetcher::new(runtime.env.reader.clone(), Arc::default());
-        let (mut wants, mut bytes) = (Vec::new(), 0);
+        let (mut wants, mut bytes) = (Wants::default(), 0);
         let mut entries = ReadMode::FullScan.iter(&*table.table()?);
         let mut until_check = CLOSING_CHECK_ENTRIES;
         entries.seek_to_first()?;
@@ -129,7 +130,7 @@ impl ValueHomes {
                 HomeDecision::MayMoveIn => {
                     if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)? {
                         bytes += u64::from(pointer.length);
-                        wants.push(Want { pointer, key: key.to_vec(), seqno: trailer.seqno() });
+                        wants.add(pointer, key, trailer.seqno());
                     }
                 }
             }
@@ -150,7 +151,7 @@ impl ValueHomes {
     }
 
     /// Returns true if one of these values belongs into the tree.
-    fn one_is_small(&self, fetcher: &Fetcher, view: &Arc<View>, wants: Vec<Want>) -> Result<bool> {
+    fn one_is_small(&self, fetcher: &Fetcher, view: &Arc<View>, wants: Wants) -> Result<bool> {
         let count = wants.len();
         let mut fetching = fetcher.many(view, wants);
         for index in 0..count {

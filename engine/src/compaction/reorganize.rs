@@ -20,8 +20,10 @@ use crate::compaction::retain::Retain;
 use crate::compaction::scan_order::OrderingPiece;
 use crate::compaction::segment_output::{NewSegments, SegmentOutput};
 use crate::compaction::separate::Separator;
-use crate::read::fetch::{Fetcher, WalkFiles, Want};
+use crate::read::fetch::Fetcher;
 use crate::read::merge::MergeIter;
+use crate::read::walk_files::WalkFiles;
+use crate::read::wants::Wants;
 use crate::throttle::reads::IoPriority;
 use crate::version::job::JobResult;
 use crate::version::levels::{Levels, bounds};
@@ -175,7 +177,7 @@ pub struct InOrder<'a> {
     part: MovedPart,
     fetcher: Fetcher,
     window: Vec<PendingEntry>,
-    wants: Vec<Want>,
+    wants: Wants,
     /// The files of sorted segments that this reads in sequence.
     files: WalkFiles,
     bytes: u64,
@@ -200,7 +202,7 @@ impl<'a> InOrder<'a> {
     ) -> Self {
         // These reads have counters of their own, because they are not a user's reads.
         let fetcher = Fetcher::new(runtime.env.reader.clone(), Arc::default());
-        let (window, wants, bytes, separator) = (Vec::new(), Vec::new(), 0, None);
+        let (window, wants, bytes, separator) = (Vec::new(), Wants::default(), 0, None);
         let segments = SegmentOutput::new(runtime, split_bytes, priority);
         InOrder {
             runtime,
@@ -275,9 +277,8 @@ impl<'a> InOrder<'a> {
             _ => None,
         };
         let mut want = |pointer: ValuePointer| {
-            self.wants.push(Want { pointer, key: key.to_vec(), seqno: trailer.seqno() });
             self.bytes += u64::from(pointer.length);
-            self.wants.len() - 1
+            self.wants.add(pointer, key, trailer.seqno())
         };
         let mut is_due = false;
         let value = match (self.part.converting(), pointer) {

@@ -10,9 +10,9 @@ use crate::db::snapshot::Snapshot;
 use crate::db::transaction::OwnRead;
 use crate::memtable::KeyPlace;
 use crate::read::cursor::OwnEntries;
-use crate::read::fetch::Want;
 use crate::read::get::{Lookup, TimedLookup, Wanted, get_timed};
 use crate::read::operands::ChainReader;
+use crate::read::wants::Wants;
 use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::view::View;
 use arc_swap::Guard;
@@ -256,7 +256,7 @@ impl Keyspace {
             Ok(seen) => seen,
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
-        let mut wants = Vec::new();
+        let mut wants = Wants::default();
         let mut wanted = Vec::new();
         let mut values = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
@@ -273,7 +273,7 @@ impl Keyspace {
                         Ok(Lookup::Nothing) => Ok(None),
                         Ok(Lookup::Inline(value, _)) => Ok(Some(Value::from(value))),
                         Ok(Lookup::Pointer(pointer, seqno)) => {
-                            wants.push(Want { pointer, key: key.to_vec(), seqno });
+                            wants.add(pointer, key, seqno);
                             wanted.push(index);
                             Ok(None)
                         }

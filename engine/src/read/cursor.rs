@@ -15,12 +15,13 @@ use crate::base::key::{EntryKind, KeyOrder, SeqNo};
 use crate::base::value::Value;
 use crate::memtable::Memtable;
 use crate::read::demand::{ScanNotes, extra_reads};
-use crate::read::fetch::{Fetcher, Want};
+use crate::read::fetch::Fetcher;
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
 use crate::read::operands::ChainReader;
 use crate::read::visible::VisibleIter;
+use crate::read::wants::Wants;
 use crate::read::window::{MAX_WINDOW_BYTES, Window, WindowEntry, WindowValue};
 use crate::version::expiry::ReadPoint;
 use crate::version::levels::LEVELS;
@@ -231,10 +232,10 @@ impl TreeCursor {
     /// Returns the current key. Requires: [`TreeCursor::valid`].
     pub fn key(&self) -> &[u8] {
         debug_assert!(self.valid(), "the cursor stands on no entry");
-        match self.window.front() {
-            Some(item) => &item.key,
-            None => self.iter.user_key(),
+        if self.window.is_open() {
+            return self.window.key().unwrap_or_default();
         }
+        self.iter.user_key()
     }
 
     /// Returns when the current entry expires, if it does. Requires: [`TreeCursor::valid`].
@@ -316,7 +317,7 @@ impl TreeCursor {
     fn come_back(&mut self) -> Result<()> {
         self.place = IterPlace::START;
         self.asked = false;
-        let key = self.window.front().map(|item| item.key.clone());
+        let key = self.window.key().map(<[u8]>::to_vec);
         self.window.clear();
         self.window.reset_size();
         key.map_or(Ok(()), |key| self.iter.seek(&key))
@@ -335,7 +336,7 @@ impl TreeCursor {
             return Ok(());
         }
         let batch = self.window.next_batch();
-        let (mut items, mut wants) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let (mut items, mut wants) = (Vec::with_capacity(count), Wants::with_capacity(count));
         let mut bytes = 0;
         let mut failed = None;
         while self.iter.valid() && items.len() < count && bytes < MAX_WINDOW_BYTES {
@@ -359,7 +360,7 @@ impl TreeCursor {
             }
         }
         debug_assert!(wants.len() <= items.len() && items.len() <= count);
-        let (values, fetched) = (wants.len(), wants.iter().map(|want| want.pointer.length));
+        let (values, fetched) = (wants.len(), wants.all().iter().map(|want| want.pointer.length));
         let value_bytes = fetched.map(u64::from).sum();
         let fetching = match (self.direction, self.window.long_walk()) {
             (Direction::Forward, Some(files)) => {
@@ -376,7 +377,7 @@ impl TreeCursor {
             let values = values as u64;
             let extra = extra_reads(values, value_bytes, reads as u64);
             self.settings.walks.note_costs(values * READ_BYTES, extra * READ_BYTES);
-            self.notes.window(&self.view, &first.key, extra);
+            self.notes.window(&self.view, fetching.key(first.key), extra);
         }
         let nothing = items.is_empty() && !self.window.is_open();
         match failed {
@@ -387,14 +388,14 @@ impl TreeCursor {
     }
 
     /// Returns the iterator's entry for the window.
-    fn take_item(&self, batch: u64, wants: &mut Vec<Want>) -> Result<WindowEntry> {
-        let trailer = self.iter.trailer();
-        let key = self.iter.user_key().to_vec();
+    fn take_item(&self, batch: u64, wants: &mut Wants) -> Result<WindowEntry> {
+        let (trailer, user_key) = (self.iter.trailer(), self.iter.user_key());
+        let key = wants.keep(user_key);
         let payload = Payload::decode(trailer.kind()?, self.iter.payload())?;
         let Payload { is_merge, deadline, slot } = payload;
         let (value, bytes) = match slot {
             Slot::Inline(_) | Slot::Pointer(_) if is_merge => {
-                let value = self.merged(&key, trailer.seqno());
+                let value = self.merged(user_key, trailer.seqno());
                 let bytes = value.as_ref().map_or(0, |value| value.len() as u64);
                 (WindowValue::Ready(value), bytes)
             }
@@ -403,13 +404,12 @@ impl TreeCursor {
                 (WindowValue::Ready(Ok(Value::copy_from(value))), value.len() as u64)
             }
             Slot::Pointer(pointer) => {
-                let index = wants.len();
-                wants.push(Want { pointer, key: key.clone(), seqno: trailer.seqno() });
-                (WindowValue::Fetched { batch, index }, u64::from(pointer.length))
+                let index = wants.ask(pointer, key, trailer.seqno());
+                (WindowValue::Fetched(index), u64::from(pointer.length))
             }
         };
-        let bytes = bytes + key.len() as u64;
-        Ok(WindowEntry { key, value, deadline, bytes })
+        let bytes = bytes + user_key.len() as u64;
+        Ok(WindowEntry { batch, key, value, deadline, bytes })
     }
 
     /// Returns the value of a key whose newest entry is an operand with this number.
@@ -420,20 +420,24 @@ impl TreeCursor {
         ChainReader { view, own, seqno, fill_cache }.merged(key, newest, &self.fetcher)
     }
 
-    /// Returns key and value of the current entry as they lie in memory. A value that is inline is
-    /// not copied. Who asks again before the next move gets the same memory.
+    /// Returns key and value of the current entry as they lie in memory. A value that is neither
+    /// compressed nor encrypted is not copied if it is inline or was read ahead. Who asks again
+    /// before the next move gets the same memory.
     pub fn pair(&mut self) -> Result<(&[u8], &[u8])> {
-        if !self.valid() || self.window.is_open() || !self.is_plain_inline()? {
-            if self.held.is_none() {
-                self.held = Some(self.value()?);
+        if self.valid() && !self.window.is_open() && self.is_plain_inline()? {
+            self.walked += u64::from(!std::mem::replace(&mut self.asked, true));
+            return match Slot::decode(self.iter.trailer().kind()?, self.iter.payload())? {
+                Slot::Inline(value) => Ok((self.iter.user_key(), value)),
+                Slot::Pointer(_) | Slot::Delete => unreachable!("the kind of the entry says so"),
+            };
+        }
+        if self.held.is_none() {
+            match self.value_beside_window()? {
+                None => return self.window.pair(),
+                value => self.held = value,
             }
-            return Ok((self.key(), self.held.as_deref().unwrap_or_default()));
         }
-        self.walked += u64::from(!std::mem::replace(&mut self.asked, true));
-        match Slot::decode(self.iter.trailer().kind()?, self.iter.payload())? {
-            Slot::Inline(value) => Ok((self.iter.user_key(), value)),
-            Slot::Pointer(_) | Slot::Delete => unreachable!("the kind of the entry says so"),
-        }
+        Ok((self.key(), self.held.as_deref().unwrap_or_default()))
     }
 
     /// Returns true if the iterator stands on an inline value that is no operand.
@@ -445,28 +449,36 @@ impl TreeCursor {
     /// Returns the value of the current entry. An error concerns this entry only: the walk can go
     /// on.
     pub fn value(&mut self) -> Result<Value> {
+        match self.value_beside_window()? {
+            Some(value) => Ok(value),
+            None => self.window.value(),
+        }
+    }
+
+    /// Notes that the value of the current entry is asked for, and returns it unless the window has
+    /// it.
+    fn value_beside_window(&mut self) -> Result<Option<Value>> {
         if !self.valid() {
             return Err(Error::wrong_state("the cursor stands on no entry"));
         }
         let is_new = !std::mem::replace(&mut self.asked, true);
         if self.window.is_open() {
             self.walked += u64::from(!self.window.is_asked());
-            return self.window.value();
+            return Ok(None);
         }
         self.walked += u64::from(is_new);
         if self.opens_early()? {
-            return self.window.value();
+            return Ok(None);
         }
-        let trailer = self.iter.trailer();
+        let (trailer, key) = (self.iter.trailer(), self.iter.user_key());
         if trailer.kind()?.is_merge() {
-            return self.merged(self.iter.user_key(), trailer.seqno());
+            return self.merged(key, trailer.seqno()).map(Some);
         }
         match Slot::decode(trailer.kind()?, self.iter.payload())? {
             Slot::Delete => unreachable!("tombstones are hidden"),
-            Slot::Inline(value) => Ok(Value::copy_from(value)),
+            Slot::Inline(value) => Ok(Some(Value::copy_from(value))),
             Slot::Pointer(pointer) => {
-                let key = self.iter.user_key();
-                self.fetcher.value(&self.view, pointer, key, trailer.seqno())
+                self.fetcher.value(&self.view, pointer, key, trailer.seqno()).map(Some)
             }
         }
     }

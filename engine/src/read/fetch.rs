@@ -3,45 +3,19 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
-use crate::base::pointer::{SegmentId, ValuePointer};
-use crate::base::size::FILE_BLOCK_BYTES;
+use crate::base::pointer::ValuePointer;
 use crate::base::value::Value;
-use crate::cache::WalkFile;
-use crate::env::batch_read::{BatchReader, PendingReads, ReadRequest};
-use crate::env::fs::File;
+use crate::env::batch_read::{BatchReader, PendingReads};
 use crate::read::demand::{ScanDemands, ScanNotes};
-use crate::segment::{RecordSeal, Segment, SegmentKind};
+use crate::read::read_plan::{FetchWay, ReadPlan};
+use crate::read::walk_files::{WalkFiles, shared_file};
+use crate::read::wants::{KeptKey, Wants};
+use crate::segment::{RecordSeal, Segment, VerifiedValue};
 use crate::stats::Counters;
-use crate::version::files::SegmentHandle;
+use crate::version::batch_places::BatchPlaces;
 use crate::version::view::View;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::ops::Range;
 use std::sync::Arc;
-
-/// The greatest gap in bytes between two records that are read together; reading the gap costs less
-/// than another read.
-const MAX_GAP_BYTES: u64 = FILE_BLOCK_BYTES;
-/// The greatest length in bytes of one read of several records, so that reads still run in
-/// parallel.
-const MAX_RUN_BYTES: u64 = 256 << 10;
-
-/// The greatest length in bytes of one read of several records from a file that a walk has for
-/// itself, which is a whole window: the system reads ahead only if the reads of a file come one
-/// after the other.
-///
-/// Measured with 258,000 values of 1 KiB in key order and a cold page cache: 929,000 pairs a second
-/// with 256 KiB, read by several threads at once, and 1,036,000 with 4 MiB.
-const MAX_STREAM_BYTES: u64 = 4 << 20;
-
-/// A request for a separated value.
-pub struct Want {
-    /// The pointer to the value.
-    pub pointer: ValuePointer,
-    /// The user key that the record must have.
-    pub key: Vec<u8>,
-    /// The sequence number that the record must have.
-    pub seqno: SeqNo,
-}
 
 /// Reads separated values.
 #[derive(Clone)]
@@ -107,17 +81,12 @@ impl Fetcher {
     }
 
     /// Starts to fetch many values: sorted by place, neighbours in one read, the reads in parallel.
-    pub fn many(&self, view: &Arc<View>, wants: Vec<Want>) -> Fetching {
+    pub fn many(&self, view: &Arc<View>, wants: Wants) -> Fetching {
         self.submit(view, wants, None)
     }
 
     /// Does as [`Fetcher::many`] for the next values of a walk forward that has come far.
-    pub fn next_of_walk(
-        &self,
-        view: &Arc<View>,
-        wants: Vec<Want>,
-        files: &mut WalkFiles,
-    ) -> Fetching {
+    pub fn next_of_walk(&self, view: &Arc<View>, wants: Wants, files: &mut WalkFiles) -> Fetching {
         files.begin_batch();
         self.submit(view, wants, Some(files))
     }
@@ -125,23 +94,23 @@ impl Fetcher {
     fn submit(
         &self,
         view: &Arc<View>,
-        wants: Vec<Want>,
+        wants: Wants,
         mut files: Option<&mut WalkFiles>,
     ) -> Fetching {
-        let places: Vec<_> = wants.iter().map(|want| view.place(want.pointer)).collect();
-        let mut order: Vec<usize> = (0..wants.len()).collect();
-        order.sort_by_key(|&index| places[index].as_ref().ok().map(|(_, pointer)| *pointer));
+        let all = wants.all();
+        let (places, order, lost) = BatchPlaces::find(view, all.len(), |index| all[index].pointer);
+        let mut ways: Vec<FetchWay> = all.iter().map(|_| FetchWay::Alone).collect();
+        for (index, error) in lost {
+            ways[index] = FetchWay::Lost(error);
+        }
         let mut plan = ReadPlan::default();
-        let mut ways: Vec<FetchWay> = wants.iter().map(|_| FetchWay::Alone).collect();
         for index in order {
-            if let Ok((handle, pointer)) = &places[index] {
-                let segment = &handle.segment;
-                let file = || match &mut files {
-                    Some(files) => files.of(segment),
-                    None => shared_file(segment),
-                };
-                ways[index] = plan.add(*pointer, segment.is_in_file(*pointer), file);
-            }
+            let (segment, pointer) = places.of(index);
+            let file = || match &mut files {
+                Some(files) => files.of(segment),
+                None => shared_file(segment),
+            };
+            ways[index] = plan.add(pointer, segment.is_in_file(pointer), file);
         }
         self.counters.value_reads.add(wants.len() as u64);
         let read_bytes = plan.requests.iter().map(|request| request.len as u64).sum();
@@ -154,122 +123,6 @@ impl Fetcher {
     }
 }
 
-/// Returns the file of a segment that all readers share, and how long a read of several records may
-/// be.
-fn shared_file(segment: &Segment) -> Result<(Arc<dyn File>, u64)> {
-    Ok((segment.file()?, MAX_RUN_BYTES))
-}
-
-/// The files of sorted segments that a long walk has opened once more: the system reads ahead of
-/// each, because the walk alone reads it, and from front to back.
-///
-/// Measured with 258,000 values of 1 KiB in 32 sorted segments and a cold page cache: a full scan
-/// took 0.6 of the time and 0.7 of the processor time.
-#[derive(Default)]
-pub struct WalkFiles {
-    files: BTreeMap<SegmentId, LentFile>,
-    batch: u64,
-}
-
-struct LentFile {
-    own: WalkFile,
-    /// The last batch with a value of the segment.
-    batch: u64,
-}
-
-/// The greatest number of files that a walk opens for itself.
-const MOST_WALK_FILES: usize = 64;
-/// A file that so many batches had no use for is closed: the walk has probably left the segment.
-const UNUSED_BATCHES: u64 = 2;
-
-impl WalkFiles {
-    /// Begins the next batch: closes what the last ones did not use.
-    fn begin_batch(&mut self) {
-        self.batch += 1;
-        let oldest = self.batch.saturating_sub(UNUSED_BATCHES);
-        self.files.retain(|_, lent| lent.batch >= oldest);
-    }
-
-    /// Returns the walk's own file of a sorted segment, and how long a read of several records may
-    /// be. Where it can't have one, and of other segments, it is the shared file.
-    fn of(&mut self, segment: &Segment) -> Result<(Arc<dyn File>, u64)> {
-        if segment.kind() != SegmentKind::Sorted {
-            return shared_file(segment);
-        }
-        let is_full = self.files.len() >= MOST_WALK_FILES;
-        let lent = match self.files.entry(segment.identity().id) {
-            Entry::Occupied(lent) => lent.into_mut(),
-            Entry::Vacant(_) if is_full => return shared_file(segment),
-            Entry::Vacant(place) => match segment.open_for_walk() {
-                Some(own) => place.insert(LentFile { own, batch: 0 }),
-                None => return shared_file(segment),
-            },
-        };
-        lent.batch = self.batch;
-        Ok((lent.own.file.clone(), MAX_STREAM_BYTES))
-    }
-}
-
-/// The segment of a value and its place there; both may differ from its pointer's.
-type ValueLocation = (Arc<SegmentHandle>, ValuePointer);
-
-/// The way in which one value of a batch is fetched.
-enum FetchWay {
-    /// As a part of the read with this index.
-    ReadRun(usize),
-    /// By itself, because it may still be in the write buffer.
-    Alone,
-    /// Not at all, because of this error.
-    Lost(Error),
-}
-
-#[derive(Default)]
-struct ReadPlan {
-    requests: Vec<ReadRequest>,
-    last: Option<ValuePointer>,
-    /// The greatest length of the last read, if it gets more records.
-    most_bytes: u64,
-}
-
-impl ReadPlan {
-    /// Adds the next pointer in the order of places: to the last read if it is near, else to a new
-    /// one, from `file`, which also says how long a read of several records may be. A record that
-    /// is not in the file yet is read by itself.
-    fn add(
-        &mut self,
-        pointer: ValuePointer,
-        is_in_file: Result<bool>,
-        file: impl FnOnce() -> Result<(Arc<dyn File>, u64)>,
-    ) -> FetchWay {
-        let is_next = self.last.is_none_or(|last| last <= pointer);
-        debug_assert!(is_next, "records are added in the order of their places");
-        match is_in_file {
-            Ok(true) => {}
-            Ok(false) => return FetchWay::Alone,
-            Err(error) => return FetchWay::Lost(error),
-        }
-        let end = pointer.offset + u64::from(pointer.length);
-        let same_file = self.last.is_some_and(|last| last.segment == pointer.segment);
-        if let Some(run) = self.requests.last_mut().filter(|_| same_file) {
-            let run_end = run.offset + run.len as u64;
-            if pointer.offset <= run_end + MAX_GAP_BYTES && end - run.offset <= self.most_bytes {
-                run.len = (end.max(run_end) - run.offset) as usize;
-                return FetchWay::ReadRun(self.requests.len() - 1);
-            }
-        }
-        let (offset, len) = (pointer.offset, pointer.length as usize);
-        match file() {
-            Ok((file, most_bytes)) => {
-                self.requests.push(ReadRequest { file, offset, len });
-                self.most_bytes = most_bytes;
-            }
-            Err(error) => return FetchWay::Lost(error),
-        }
-        self.last = Some(pointer);
-        FetchWay::ReadRun(self.requests.len() - 1)
-    }
-}
-
 enum ReadRun {
     Pending,
     /// The bytes, or `None` if the read failed.
@@ -279,8 +132,8 @@ enum ReadRun {
 /// A batch of values that are being read. Dropping it cancels the reads that have not begun.
 pub struct Fetching {
     view: Arc<View>,
-    wants: Vec<Want>,
-    places: Vec<Result<ValueLocation>>,
+    wants: Wants,
+    places: BatchPlaces,
     ways: Vec<FetchWay>,
     runs: Vec<ReadRun>,
     starts: Vec<u64>,
@@ -289,12 +142,19 @@ pub struct Fetching {
     reads: Box<dyn PendingReads>,
 }
 
-/// A record of a batch.
-enum Fetched<'a> {
-    /// The record is among the bytes of a read.
-    Slice(&'a [u8]),
-    /// The record has to be read by itself.
-    Alone,
+/// A value that was fetched and verified.
+pub enum LentValue {
+    /// The value is stored as it is, here in the memory of its batch.
+    InBatch(LentPlace),
+    /// The value is a copy.
+    Owned(Value),
+}
+
+/// The place of a value in the memory of its batch.
+#[derive(Clone)]
+pub struct LentPlace {
+    run: usize,
+    range: Range<usize>,
 }
 
 impl Fetching {
@@ -313,17 +173,39 @@ impl Fetching {
         self.wants.len()
     }
 
+    /// Returns a key that was kept with the requests.
+    pub fn key(&self, kept: KeptKey) -> &[u8] {
+        self.wants.key(kept)
+    }
+
     /// Waits for value number `index` and returns it. An error concerns this value only.
     pub fn take(&mut self, index: usize) -> Result<Value> {
-        self.wait(index)?;
-        let (want, keyspace) = (&self.wants[index], self.view.keyspace);
-        let (segment, pointer) = self.place(index)?;
-        match self.fetched(index)? {
-            Fetched::Alone => segment.read_value(pointer, keyspace, &want.key, want.seqno),
-            Fetched::Slice(record) => {
-                segment.verify_slice(record, pointer, keyspace, &want.key, want.seqno)
-            }
+        match self.lend(index)? {
+            LentValue::InBatch(place) => Ok(Value::copy_from(self.lent(&place))),
+            LentValue::Owned(value) => Ok(value),
         }
+    }
+
+    /// Does as [`Fetching::take`] without a copy, if the value is stored as it is.
+    pub fn lend(&mut self, index: usize) -> Result<LentValue> {
+        self.wait(index)?;
+        let (want, keyspace) = (&self.wants.all()[index], self.view.keyspace);
+        let (key, (segment, pointer)) = (self.wants.key(want.key), self.place(index));
+        let Some((run, range)) = self.fetched(index)? else {
+            return segment.read_value(pointer, keyspace, key, want.seqno).map(LentValue::Owned);
+        };
+        let record = &self.bytes(run)[range.clone()];
+        Ok(match segment.verify_slice(record, pointer, keyspace, key, want.seqno)? {
+            VerifiedValue::Plain { len } => {
+                LentValue::InBatch(LentPlace { run, range: range.end - len..range.end })
+            }
+            VerifiedValue::Owned(value) => LentValue::Owned(value),
+        })
+    }
+
+    /// Returns the bytes of a value that [`Fetching::lend`] found in the batch.
+    pub fn lent(&self, place: &LentPlace) -> &[u8] {
+        &self.bytes(place.run)[place.range.clone()]
     }
 
     /// Waits for value number `index` and passes its whole stored record to `copy`, with the seal
@@ -334,24 +216,21 @@ impl Fetching {
         copy: impl FnOnce(&[u8], &RecordSeal, u64) -> Result<R>,
     ) -> Result<R> {
         self.wait(index)?;
-        let (want, keyspace) = (&self.wants[index], self.view.keyspace);
-        let (segment, pointer) = self.place(index)?;
-        let (key, seqno) = (&want.key, want.seqno);
-        match self.fetched(index)? {
-            Fetched::Alone => {
-                let record = segment.read_record(pointer, keyspace, key, seqno)?;
-                copy(&record, segment.seal(), pointer.offset)
-            }
-            Fetched::Slice(record) => {
-                segment.check_slice(record, pointer, keyspace, key, seqno)?;
-                copy(record, segment.seal(), pointer.offset)
-            }
-        }
+        let (want, keyspace) = (&self.wants.all()[index], self.view.keyspace);
+        let (key, seqno) = (self.wants.key(want.key), want.seqno);
+        let (segment, pointer) = self.place(index);
+        let Some((run, range)) = self.fetched(index)? else {
+            let record = segment.read_record(pointer, keyspace, key, seqno)?;
+            return copy(&record, segment.seal(), pointer.offset);
+        };
+        let record = &self.bytes(run)[range];
+        segment.check_slice(record, pointer, keyspace, key, seqno)?;
+        copy(record, segment.seal(), pointer.offset)
     }
 
-    fn place(&self, index: usize) -> Result<(&Segment, ValuePointer)> {
-        let (handle, pointer) = self.places[index].as_ref().map_err(Error::clone)?;
-        Ok((&handle.segment, *pointer))
+    /// Returns where value number `index` is. Requires: it is not lost.
+    fn place(&self, index: usize) -> (&Segment, ValuePointer) {
+        self.places.of(index)
     }
 
     /// Waits for the read that contains value number `index`, if there is one.
@@ -369,106 +248,32 @@ impl Fetching {
         }
     }
 
-    /// Returns the record for which [`Fetching::wait`] has waited.
-    fn fetched(&self, index: usize) -> Result<Fetched<'_>> {
+    /// Returns the run and the place there of the record for which [`Fetching::wait`] has waited;
+    /// `None` if the record has to be read by itself.
+    fn fetched(&self, index: usize) -> Result<Option<(usize, Range<usize>)>> {
         let FetchWay::ReadRun(run) = self.ways[index] else {
-            return Ok(Fetched::Alone);
+            return Ok(None);
         };
         // The read may have failed because of a neighbour, so each of its values is tried by
         // itself.
         let ReadRun::Read(Some(bytes)) = &self.runs[run] else {
-            return Ok(Fetched::Alone);
+            return Ok(None);
         };
-        let (segment, pointer) = self.place(index)?;
+        let (segment, pointer) = self.place(index);
         let start = (pointer.offset - self.starts[run]) as usize;
-        let record = bytes.get(start..start + pointer.length as usize).ok_or_else(|| {
-            Error::corruption("a read came back short").in_file(segment.path()).at(pointer.offset)
-        })?;
-        Ok(Fetched::Slice(record))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::golden::{golden, number};
-    use crate::base::pointer::SegmentId;
-    use crate::cache::OpenFiles;
-    use crate::cache::memory_fs::MemoryFs;
-    use crate::env::fs::Fs;
-    use crate::segment::SegmentIdentity;
-    use crate::version::files::PathSource;
-    use std::path::Path;
-
-    /// Runs a case: `1 0 100` is a record by segment, offset and length, in the order of places;
-    /// `buffered` behind it says that it is in the write buffer, `lost` that its file is, `wrong`
-    /// that the pointer is, and `walked` that a walk has the file for itself.
-    fn run(lines: &[&str]) -> String {
-        let file = MemoryFs::default().create(Path::new("segment")).unwrap();
-        let mut plan = ReadPlan::default();
-        let mut text = String::new();
-        for line in lines {
-            let words: Vec<&str> = line.split(' ').collect();
-            let (segment, offset) = (SegmentId(number(words[0])), number(words[1]));
-            let pointer = ValuePointer { segment, offset, length: number(words[2]) as u32 };
-            let (is_in_file, opened) = match words.get(3) {
-                None => (Ok(true), Ok((file.clone(), MAX_RUN_BYTES))),
-                Some(&"walked") => (Ok(true), Ok((file.clone(), MAX_STREAM_BYTES))),
-                Some(&"lost") => (Ok(true), Err(Error::closed("the file is lost"))),
-                Some(&"buffered") => (Ok(false), Err(Error::closed("nobody asks for it"))),
-                Some(_) => {
-                    (Err(Error::corruption("no such record")), Err(Error::closed("nor here")))
-                }
-            };
-            text += &match plan.add(pointer, is_in_file, || opened) {
-                FetchWay::ReadRun(run) => format!("read {run}\n"),
-                FetchWay::Alone => "alone\n".to_owned(),
-                FetchWay::Lost(error) => format!("{:?}\n", error.kind()),
-            };
+        let range = start..start + pointer.length as usize;
+        if range.end > bytes.len() {
+            let error = Error::corruption("a read came back short");
+            return Err(error.in_file(segment.path()).at(pointer.offset));
         }
-        for (index, request) in plan.requests.iter().enumerate() {
-            text += &format!("read {index}: {} bytes at {}\n", request.len, request.offset);
-        }
-        text
+        Ok(Some((run, range)))
     }
 
-    #[test]
-    fn a_walk_opens_the_files_of_sorted_segments_once_and_closes_those_it_has_left() {
-        let fs = Arc::new(MemoryFs::default());
-        let open = Arc::new(OpenFiles::new(fs.clone(), 1000));
-        let segment = |id: u64, kind| {
-            let path = Path::new("segment").join(id.to_string());
-            if id != 3 {
-                fs.put(&path, Vec::new());
-            }
-            let identity = SegmentIdentity { database: 1, id: SegmentId(id), kind, epoch: 1 };
-            let source = PathSource { files: open.clone(), path: path.clone() };
-            Segment::open(identity, path, Arc::new(source))
-        };
-        let mut files = WalkFiles::default();
-        files.begin_batch();
-        let held = |files: &WalkFiles| files.files.len();
-        files.of(&segment(1, SegmentKind::Sorted)).unwrap();
-        files.of(&segment(1, SegmentKind::Sorted)).unwrap();
-        files.of(&segment(2, SegmentKind::Log)).unwrap();
-        assert_eq!(held(&files), 1);
-        assert!(files.of(&segment(3, SegmentKind::Sorted)).is_err(), "there is no such file");
-        assert_eq!(held(&files), 1);
-        (4..100).for_each(|id| drop(files.of(&segment(id, SegmentKind::Sorted)).unwrap()));
-        assert_eq!(files.files.len(), MOST_WALK_FILES);
-        for _ in 0..UNUSED_BATCHES {
-            files.begin_batch();
-            files.of(&segment(1, SegmentKind::Sorted)).unwrap();
-            assert_eq!(files.files.len(), MOST_WALK_FILES);
+    /// Returns the bytes of a run; empty if it was not read.
+    fn bytes(&self, run: usize) -> &[u8] {
+        match &self.runs[run] {
+            ReadRun::Read(Some(bytes)) => bytes,
+            ReadRun::Read(None) | ReadRun::Pending => &[],
         }
-        files.begin_batch();
-        assert_eq!(held(&files), 1);
-        files.of(&segment(100, SegmentKind::Sorted)).unwrap();
-        assert_eq!(held(&files), 2);
-    }
-
-    #[test]
-    fn golden_neighbours_are_read_together() {
-        golden("read/testdata/reads.txt", run);
     }
 }

@@ -12,5 +12,8 @@ pub mod input;
 pub mod level_iter;
 pub mod merge;
 pub mod operands;
+mod read_plan;
 pub mod visible;
+pub mod walk_files;
+pub mod wants;
 pub mod window;

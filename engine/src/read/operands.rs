@@ -17,8 +17,9 @@ use crate::base::key::{FIRST_OWN_SEQNO, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::ValuePointer;
 use crate::base::value::Value;
 use crate::read::cursor::OwnEntries;
-use crate::read::fetch::{Fetcher, Want};
+use crate::read::fetch::Fetcher;
 use crate::read::level_iter::ReadMode;
+use crate::read::wants::Wants;
 use crate::version::levels::LEVELS;
 use crate::version::merging::{MEMO_FROM_OPERANDS, Merging};
 use crate::version::view::View;
@@ -218,12 +219,13 @@ impl ChainReader<'_> {
     /// Returns the bytes of all parts, in their order.
     fn fetch(&self, key: &[u8], parts: Vec<ChainPart>, fetcher: &Fetcher) -> Result<Vec<Value>> {
         fetch_parts(parts, |wants| {
-            let wants: Vec<Want> = wants
-                .iter()
-                .map(|&(pointer, seqno)| Want { pointer, key: key.to_vec(), seqno })
-                .collect();
-            let count = wants.len();
-            let mut fetching = fetcher.many(self.view, wants);
+            let mut asked = Wants::with_capacity(wants.len());
+            let kept = asked.keep(key);
+            for &(pointer, seqno) in wants {
+                asked.ask(pointer, kept, seqno);
+            }
+            let count = asked.len();
+            let mut fetching = fetcher.many(self.view, asked);
             (0..count).map(|index| fetching.take(index)).collect()
         })
     }

@@ -4,7 +4,9 @@
 use crate::base::error::{Error, Result};
 use crate::base::expiry::Deadline;
 use crate::base::value::Value;
-use crate::read::fetch::{Fetching, WalkFiles};
+use crate::read::fetch::{Fetching, LentPlace, LentValue};
+use crate::read::walk_files::WalkFiles;
+use crate::read::wants::KeptKey;
 use std::collections::VecDeque;
 
 /// The number of values in the first window; each next one has twice as many.
@@ -27,8 +29,10 @@ const MAX_UNUSED_VALUES: usize = 16;
 
 /// One entry read ahead.
 pub struct WindowEntry {
-    /// The entry's key.
-    pub key: Vec<u8>,
+    /// The number of the entry's batch, counted from the cursor's first one.
+    pub batch: u64,
+    /// The entry's key, kept by the batch.
+    pub key: KeptKey,
     /// The entry's value, or where it will come from.
     pub value: WindowValue,
     /// When it expires, if it does.
@@ -41,13 +45,10 @@ pub struct WindowEntry {
 pub enum WindowValue {
     /// The value, or the error with which its fetch ended.
     Ready(Result<Value>),
-    /// The value is still in a batch of fetched values.
-    Fetched {
-        /// The number of the batch, counted from the cursor's first one.
-        batch: u64,
-        /// The index of the value in the batch.
-        index: usize,
-    },
+    /// The value was verified, and lies in the memory of its batch.
+    Lent(LentPlace),
+    /// The value with this index is still being fetched by its batch.
+    Fetched(usize),
 }
 
 /// The entries ahead of a cursor; the first is the cursor's current entry.
@@ -177,11 +178,7 @@ impl Window {
 
     /// Drops batches that no entry needs any more.
     fn drop_finished(&mut self) {
-        let needed = self.items.iter().find_map(|item| match item.value {
-            WindowValue::Fetched { batch, .. } => Some(batch),
-            WindowValue::Ready(_) => None,
-        });
-        let needed = needed.unwrap_or(self.next_batch());
+        let needed = self.items.front().map_or(self.next_batch(), |item| item.batch);
         while self.first_batch < needed && self.batches.pop_front().is_some() {
             self.first_batch += 1;
         }
@@ -197,22 +194,62 @@ impl Window {
         self.unasked >= MAX_UNUSED_VALUES
     }
 
+    /// Returns the key of the cursor's current entry; `None` if the window is closed.
+    pub fn key(&self) -> Option<&[u8]> {
+        let item = self.items.front()?;
+        Some(self.batches[self.batch_of(item)].key(item.key))
+    }
+
     /// Returns the value of the current entry; waits for it if it is still being fetched.
     pub fn value(&mut self) -> Result<Value> {
-        self.asked = true;
-        let Some(item) = self.items.front_mut() else {
-            return Err(Error::wrong_state("the cursor stands on no entry"));
-        };
-        if let WindowValue::Fetched { batch, index } = item.value {
-            assert!(batch >= self.first_batch, "the batch of the current entry was dropped");
-            let batch = (batch - self.first_batch) as usize;
-            item.value = WindowValue::Ready(self.batches[batch].take(index));
-        }
+        self.fetch()?;
+        let item = self.items.front().ok_or_else(no_entry)?;
         match &item.value {
             WindowValue::Ready(value) => value.clone(),
-            WindowValue::Fetched { .. } => unreachable!("it was fetched just now"),
+            WindowValue::Lent(place) => {
+                Ok(Value::copy_from(self.batches[self.batch_of(item)].lent(place)))
+            }
+            WindowValue::Fetched(_) => unreachable!("it was fetched just now"),
         }
     }
+
+    /// Returns key and value of the current entry as they lie in memory; waits for the value if it
+    /// is still being fetched.
+    pub fn pair(&mut self) -> Result<(&[u8], &[u8])> {
+        self.fetch()?;
+        let item = self.items.front().ok_or_else(no_entry)?;
+        let batch = &self.batches[self.batch_of(item)];
+        let value = match &item.value {
+            WindowValue::Ready(value) => value.as_deref().map_err(Error::clone)?,
+            WindowValue::Lent(place) => batch.lent(place),
+            WindowValue::Fetched(_) => unreachable!("it was fetched just now"),
+        };
+        Ok((batch.key(item.key), value))
+    }
+
+    /// Waits for the value of the current entry, if it is still being fetched.
+    fn fetch(&mut self) -> Result<()> {
+        self.asked = true;
+        let item = self.items.front_mut().ok_or_else(no_entry)?;
+        if let WindowValue::Fetched(index) = item.value {
+            assert!(item.batch >= self.first_batch, "the batch of the current entry was dropped");
+            let batch = &mut self.batches[(item.batch - self.first_batch) as usize];
+            item.value = match batch.lend(index) {
+                Ok(LentValue::InBatch(place)) => WindowValue::Lent(place),
+                Ok(LentValue::Owned(value)) => WindowValue::Ready(Ok(value)),
+                Err(error) => WindowValue::Ready(Err(error)),
+            };
+        }
+        Ok(())
+    }
+
+    fn batch_of(&self, item: &WindowEntry) -> usize {
+        (item.batch - self.first_batch) as usize
+    }
+}
+
+fn no_entry() -> Error {
+    Error::wrong_state("the cursor stands on no entry")
 }
 
 /// Returns true if so many values are read together in so many reads, which have `bytes` in all.
@@ -253,8 +290,13 @@ mod tests {
                     text += &format!("{what} {step}: {ahead} ahead, {wanted} more\n");
                 }
                 let ready = || WindowValue::Ready(Ok(Value::copy_from(b"value")));
-                let entry =
-                    |_| WindowEntry { key: vec![], value: ready(), deadline: None, bytes: 0 };
+                let entry = |_| WindowEntry {
+                    batch: 0,
+                    key: KeptKey::default(),
+                    value: ready(),
+                    deadline: None,
+                    bytes: 0,
+                };
                 let entries = (0..wanted).map(entry);
                 window.items.extend(entries);
                 let asked = if what == "read" { window.value().map(drop) } else { Ok(()) };

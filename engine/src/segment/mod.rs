@@ -39,7 +39,7 @@ mod tests;
 
 pub use format::{HEAD_BYTES, SegmentHead, SegmentIdentity, SegmentKind};
 pub use frames::FrameReader;
-pub use reader::{FileSource, Segment};
+pub use reader::{FileSource, Segment, VerifiedValue};
 pub use record::{
     MIN_RECORD_BYTES, RecordInput, RecordKind, RecordSeal, RecordView, ingest_value, range_ends,
 };

@@ -43,6 +43,17 @@ impl FileSource for Arc<dyn File> {
     }
 }
 
+/// A value whose record was verified.
+pub enum VerifiedValue {
+    /// The value is stored as it is: the last bytes of the record, so many.
+    Plain {
+        /// The length of the value.
+        len: usize,
+    },
+    /// The value was compressed or encrypted.
+    Owned(Value),
+}
+
 /// A readable segment; it is live while a [`super::SegmentWriter`] appends to it.
 pub struct Segment {
     identity: SegmentIdentity,
@@ -214,7 +225,8 @@ impl Segment {
         stored.into_value(record).map_err(|error| self.place(error, pointer))
     }
 
-    /// Does as [`Segment::verify_value`] for a borrowed record; copies the value.
+    /// Does as [`Segment::verify_value`] for a borrowed record; copies the value only if it is not
+    /// stored as it is.
     pub fn verify_slice(
         &self,
         record: &[u8],
@@ -222,10 +234,14 @@ impl Segment {
         keyspace: KeyspaceId,
         key: &[u8],
         seqno: SeqNo,
-    ) -> Result<Value> {
+    ) -> Result<VerifiedValue> {
         let record = self.open_record(Cow::Borrowed(record), pointer)?;
         let stored = self.check_record(&record, pointer, keyspace, key, seqno)?;
-        stored.into_value(record).map_err(|error| self.place(error, pointer))
+        if stored.codec == Codec::None && matches!(record, Cow::Borrowed(_)) {
+            return Ok(VerifiedValue::Plain { len: stored.stored_len });
+        }
+        let value = stored.into_value(record).map_err(|error| self.place(error, pointer))?;
+        Ok(VerifiedValue::Owned(value))
     }
 
     /// Reads the stored bytes of the record that `pointer` leads to; verified as in

@@ -13,6 +13,7 @@
 //! all of them.)
 
 mod alive;
+pub mod batch_places;
 pub mod build;
 pub mod built_in_merges;
 pub mod compaction_filter;

@@ -1,5 +1,6 @@
 //! Versions with relocated segments: the effect of edits, and the resolution of pointers.
 
+use super::batch_places::BatchPlaces;
 use super::build::{VersionBuilder, state_of};
 use super::edit::{Change, Edit};
 use super::entries::EntriesView;
@@ -161,12 +162,8 @@ fn lead(version: &Version, pointer: ValuePointer) -> Result<Option<(u64, u64)>> 
     Ok(found)
 }
 
-/// Resolves pointers together; each comes with whether its record may be gone.
-fn place_all(
-    version: &Version,
-    pointers: &[(ValuePointer, bool)],
-) -> Result<Vec<Option<ValuePointer>>> {
-    let view = View {
+fn view_of(version: &Version) -> View {
+    View {
         keyspace: KEYSPACE,
         version: Arc::new(version.clone()),
         levels: version.keyspace(KEYSPACE).unwrap().levels.clone(),
@@ -175,7 +172,15 @@ fn place_all(
         installation: 0,
         shown: 0,
         merging: None,
-    };
+    }
+}
+
+/// Resolves pointers together; each comes with whether its record may be gone.
+fn place_all(
+    version: &Version,
+    pointers: &[(ValuePointer, bool)],
+) -> Result<Vec<Option<ValuePointer>>> {
+    let view = view_of(version);
     let entries = EntriesView::of(&view);
     let mut placing = Placing::new(&entries);
     pointers.iter().try_for_each(|&(pointer, may_be_gone)| placing.add(pointer, may_be_gone))?;
@@ -246,6 +251,18 @@ fn i03_pointers_are_placed_together_as_one_by_one() {
     assert!((1000..6000).contains(&gone), "{gone}");
     let strict: Vec<_> = pointers.iter().map(|&(pointer, _)| (pointer, false)).collect();
     assert_eq!(place_all(&version, &strict).unwrap_err().kind(), ErrorKind::Corruption);
+    // So do those of a batch of reads, for which what is gone is an error of its own.
+    let view = view_of(&version);
+    let (batch, order, lost) = BatchPlaces::find(&view, pointers.len(), |index| pointers[index].0);
+    assert!(order.is_sorted_by_key(|&index| batch.of(index).1));
+    for &index in &order {
+        let (segment, place) = batch.of(index);
+        assert_eq!((segment.id(), Some(place)), (place.segment, places[index]), "{index}");
+    }
+    assert_eq!((order.len() + lost.len(), lost.len()), (pointers.len(), gone));
+    for (index, error) in lost {
+        assert_eq!((places[index], error.kind()), (None, ErrorKind::Corruption), "{index}");
+    }
 }
 
 #[test]

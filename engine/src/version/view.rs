@@ -228,6 +228,16 @@ impl View {
         pinned.map(|handle| Resolved::At(handle, pointer)).ok_or_else(|| unknown(pointer))
     }
 
+    /// Returns true if every record of this segment is where its pointer says: the segment was
+    /// neither relocated nor has it holes.
+    pub fn is_whole(&self, segment: SegmentId) -> bool {
+        match self.version.segments.get(&segment) {
+            Some(live) => live.holes.is_empty(),
+            // I3: a memtable pins it, or its pointers lead nowhere.
+            None => !self.version.relocations.contains_key(&segment),
+        }
+    }
+
     /// Returns the place of a record that a reader can see; a pointer that leads nowhere is
     /// corruption.
     pub fn place(&self, pointer: ValuePointer) -> Result<(Arc<SegmentHandle>, ValuePointer)> {

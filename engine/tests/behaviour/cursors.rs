@@ -2,7 +2,7 @@
 
 use crate::common::{self, TempDir};
 use cleavedb::{
-    Cursor, Db, ErrorKind, GcOptions, Keyspace, KeyspaceOptions, Options, ParallelReads,
+    Codec, Cursor, Db, ErrorKind, GcOptions, Keyspace, KeyspaceOptions, Options, ParallelReads,
     ReadOptions, Separation,
 };
 use std::fs;
@@ -35,6 +35,34 @@ fn value(number: usize) -> Vec<u8> {
 
 fn number_of(db: &Db, name: &str) -> u64 {
     db.stats().numbers().find(|(known, _)| *known == name).expect(name).1
+}
+
+/// A value that is compressed can't be lent from where it was read to.
+#[test]
+fn lent_pairs_of_compressed_and_other_values() {
+    let dir = common::dir();
+    let keyspace = KeyspaceOptions { value_codec: Codec::Lz4, ..common::tiny_keyspace() };
+    let db = common::open_with(dir.path(), Options { keyspace, ..common::tiny() });
+    let keyspace = db.default_keyspace();
+    let value = |number: usize| match number % 2 {
+        0 => vec![number as u8; 3000],
+        _ => value(number * 3),
+    };
+    (0..200).for_each(|number| keyspace.put(common::key(number), value(number)).unwrap());
+    db.flush().unwrap();
+    let stored = db.space().unwrap().live_bytes;
+    assert!(stored < 100 * 3000, "{stored} bytes: every other value is compressed");
+    let mut cursor = keyspace.cursor().unwrap();
+    cursor.seek_to_first().unwrap();
+    for number in 0..200 {
+        for _ in 0..2 {
+            let (key, lent) = cursor.pair().unwrap();
+            assert_eq!((key, lent), (common::key(number).as_bytes(), &value(number)[..]));
+        }
+        assert_eq!(cursor.value().unwrap(), value(number));
+        cursor.next().unwrap();
+    }
+    assert!(!cursor.valid());
 }
 
 /// Pairs that are lent are those that are copied, and stay where they are until the cursor moves.
