@@ -11,11 +11,13 @@ import runner
 
 
 def chosen(scale, names):
-    """The steps that were asked for, with their places; loads in any case."""
+    """The steps that were asked for, with their places, and the loads of their stores."""
+    steps = plan.steps(scale)
+    stores = {step.store for step in steps if not names or step.name in names}
     return [
         (number, step)
-        for number, step in enumerate(plan.steps(scale))
-        if not names or step.fresh or step.name in names
+        for number, step in enumerate(steps)
+        if not names or step.name in names or step.fresh and step.store in stores
     ]
 
 
@@ -24,7 +26,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scale", choices=plan.SCALES)
     parser.add_argument("--out", required=True, type=Path, help="the file of JSON lines; is new")
-    parser.add_argument("--step", action="append", help="only that, and loads [all]")
+    parser.add_argument("--step", action="append", help="only that, and its load [all]")
     command.options(parser)
     return parser.parse_args()
 

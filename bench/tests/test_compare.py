@@ -132,6 +132,13 @@ class Plan(unittest.TestCase):
         self.assertTrue(scale.in_memory)
         self.assertGreater(scale.memory_bytes, 4 * scale.data_bytes)
 
+    def test_a_step_brings_the_load_of_its_store_and_no_other(self):
+        scale = plan.SCALES["quick"]
+        names = lambda *asked: [step.name for _, step in compare.chosen(scale, asked)]  # noqa: E731
+        self.assertEqual(names("scan100", "ycsb-e"), ["load", "scan100", "ycsb-e"])
+        self.assertEqual(names("synced-8"), ["synced-8"])
+        self.assertEqual(names("get-1", "load-ordered"), ["load", "get-1", "load-ordered"])
+
     def test_a_job_says_what_is_to_be_done(self):
         scale = plan.SCALES["quick"]
         engine = next(one for one in plan.ENGINES if one.name == "rocksdb")

@@ -131,6 +131,10 @@ impl Background {
         }
         let full = self.find_full_level(&resting, state);
         let is_full = full.is_some();
+        if is_full {
+            // What scans wait for does not run before levels are in shape.
+            self.collector.ask_for_room(0);
+        }
         if let Some(claimed) = full.and_then(|chosen| state.claim(chosen)) {
             return Some(BackgroundWork::Compact(claimed));
         }
@@ -141,7 +145,9 @@ impl Background {
             return Some(work);
         }
         // None begins while a full level only waits for a job to end: it would hold the level up.
-        let optional = (!is_full).then(|| self.find_optional(&resting, state)).flatten();
+        let (optional, room) =
+            if is_full { (None, 0) } else { self.find_optional(&resting, state) };
+        self.collector.ask_for_room(room);
         if let Some(claimed) = optional.and_then(|chosen| state.claim(chosen)) {
             return Some(BackgroundWork::Compact(claimed));
         }

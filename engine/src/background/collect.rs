@@ -185,6 +185,7 @@ impl Background {
         if now.saturating_sub(foreground.since) >= IDLE_AFTER {
             return Mode::Idle;
         }
+        // Scans have paid for it, so it does not wait for processor time that nobody wants.
         if self.collector.asked_room() > 0 {
             return Mode::Spare;
         }

@@ -13,18 +13,20 @@ use std::cell::LazyCell;
 
 impl Background {
     /// Finds such a compaction without marking it. Those that free space come first, whatever their
-    /// keyspace.
+    /// keyspace. If there is none, also returns the room that one waits for, or 0.
     pub(super) fn find_optional(
         &self,
         resting: &[JobKind],
         state: &BackgroundState,
-    ) -> Option<ChosenCompaction> {
+    ) -> (Option<ChosenCompaction>, u64) {
         // I9: what does not fit is not begun, so that it does not fail, and is picked once it fits.
         let most_bytes = LazyCell::new(|| self.committer.room_for_job());
         let most_bytes = || *most_bytes;
         let stale = self.find_stale(resting, state, &most_bytes);
-        let early = || self.find_early(resting, state, &most_bytes);
-        stale.or_else(early).or_else(|| self.find_disorder(resting, state, &most_bytes))
+        match stale.or_else(|| self.find_early(resting, state, &most_bytes)) {
+            None => self.find_disorder(resting, state, &most_bytes),
+            found => (found, 0),
+        }
     }
 
     /// Finds a compaction for the stale or hidden entries that tables hold. `most_bytes` returns

@@ -25,26 +25,28 @@ impl Background {
     }
 
     /// Finds a job for the order of values. `most_bytes` returns the most bytes that one may write.
+    /// Also returns the room that a job lacks below the ceiling of space, and that value GC can
+    /// make; 0 if none lacks any.
     pub(super) fn find_disorder(
         &self,
         resting: &[JobKind],
         state: &BackgroundState,
         most_bytes: &dyn Fn() -> u64,
-    ) -> Option<ChosenCompaction> {
-        let demands = self.demands.as_ref()?;
+    ) -> (Option<ChosenCompaction>, u64) {
         // I9: what is not urgent leaves the last space to others.
-        if state.ordering || self.committer.stall_controller().reserve.is_low() {
-            return None;
-        }
+        let is_low = self.committer.stall_controller().reserve.is_low();
+        let Some(demands) = self.demands.as_ref().filter(|_| !state.ordering && !is_low) else {
+            return (None, 0);
+        };
         let version = self.runtime.set.current();
-        let mut asked_room = 0;
+        let (room, mut asked_room) = (self.collector.room(), 0);
         let found = self.find_compaction(resting, JobKind::OptionalCompaction, |keyspace, view| {
             let demand = demands.worth_a_look(keyspace.id, version.number)?;
             let segment_bytes = self.committer.log().segment_bytes();
             let facts = OrderFacts {
                 demand: &demand,
                 is_sorted: &|id: SegmentId| scan_order::is_sorted(&version, id),
-                room: self.collector.room().min(most_bytes()),
+                room: room.min(most_bytes()),
                 segment_bytes: segment_bytes.min(scan_order::MAX_PIECE_BYTES),
             };
             // What waits for a flush is put in order with the rest.
@@ -57,15 +59,14 @@ impl Background {
                     demands.found_nothing(keyspace.id, version.number);
                     None
                 }
-                OrderPick::Wait(room) => {
-                    asked_room = room.max(asked_room);
+                OrderPick::Wait(needed) if needed > room => {
+                    asked_room = needed.max(asked_room);
                     None
                 }
                 _ => None,
             }
         });
-        self.collector.ask_for_room(asked_room);
-        found
+        (found, asked_room)
     }
 
     /// Returns true if the memtable of `keyspace` should be flushed so that its values can be put

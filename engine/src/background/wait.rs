@@ -68,7 +68,7 @@ impl Background {
         let health = &self.runtime.health;
         health.failed_job(|job| !is_optional(job)).or_else(|| {
             let failed = health.failed_job(is_optional);
-            failed.filter(|_| self.find_optional(&[], state).is_some())
+            failed.filter(|_| self.find_optional(&[], state).0.is_some())
         })
     }
 
@@ -88,7 +88,7 @@ impl Background {
         let collects = self.settings.gc_automatic && !rests;
         set.keyspaces().iter().any(waits)
             || self.find_full_level(&[], state).is_some()
-            || self.find_optional(&[], state).is_some()
+            || self.find_optional(&[], state).0.is_some()
             || self.find_unpinned(state).is_some()
             || collects && self.collector.is_due(Mode::Busy).unwrap_or(false)
             || !rests && self.collector.owes_holes()

@@ -60,8 +60,8 @@ pub struct OrderFacts<'a> {
 pub enum OrderPick {
     /// Do this: a compaction of L0, or one that puts values in order.
     Do(Pick),
-    /// Something is worth it, and waits for other jobs, or for as much room as this if that is not
-    /// 0.
+    /// Something is worth it, and waits for other jobs, or for room if this is not 0: the least
+    /// that any of the pieces needs for which there is too little.
     Wait(u64),
     /// Nothing is worth it.
     Nothing,

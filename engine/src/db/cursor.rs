@@ -295,9 +295,9 @@ impl Cursor {
     }
 
     /// Returns the current key and its value for as long as the cursor stays. An error concerns
-    /// this value only; the walk can go on. Inline values are lent from where they lie, without a
-    /// copy and an allocation, so walks over short values take less time than with
-    /// [`Cursor::value`].
+    /// this value only; the walk can go on. Values that are neither compressed nor encrypted are
+    /// lent from where they lie, in a block or in what was read ahead, without a copy and an
+    /// allocation, so walks take less time than with [`Cursor::value`].
     ///
     /// ```
     /// # let words = cleavedb::open(cleavedb::doc_dir("cursor-pair"))?.default_keyspace();

@@ -30,8 +30,8 @@ pub struct SpaceBounds {
     pub settled: f64,
     /// Garbage in bytes that is allowed below the ceiling however little is live.
     pub allowance: u64,
-    /// The bytes by which space must be able to grow before GC becomes urgent, because a job waits
-    /// for them; 0 if none does.
+    /// The bytes by which a job waits for space to be able to grow before GC becomes urgent; 0 if
+    /// none does.
     pub asked_room: u64,
 }
 
@@ -59,14 +59,15 @@ impl SpaceBounds {
 
     /// Returns the settled bound for `live` bytes while users write: a small database is left in
     /// peace then, unless a job asked for room. Of what is allowed, GC then frees as much as the
-    /// job needs, and never more than down to the settled bound.
+    /// job needs. If not even the settled bound leaves so much, to free anything would be in vain.
     fn settled_while_written(&self, live: u64) -> SpaceMarks {
         let settled = slack(live, self.settled);
-        let slack = settled.max(self.allowance);
-        let limit = live.saturating_add(slack);
+        let allowed = settled.max(self.allowance);
         let start = self.ceiling(live).start().saturating_sub(self.asked_room);
-        let asked = if self.asked_room == 0 { 0 } else { limit.saturating_sub(start) };
-        SpaceMarks { live, slack, reserved: asked.min(slack - settled) }
+        let asked = start.saturating_sub(live);
+        let is_asked = self.asked_room > 0 && asked >= settled;
+        let slack = if is_asked { asked.min(allowed) } else { allowed };
+        SpaceMarks { live, slack, reserved: 0 }
     }
 
     /// Returns the mode in which GC works where files take `allocated` bytes and `live` ones are
@@ -191,9 +192,10 @@ mod tests {
         };
         assert_eq!(marks(0, 126), [366, 382, 382]);
         // What is free below the urgent mark of 330 MiB is what the job asked for.
-        assert_eq!(marks(126, 126), [189, 205, 382]);
-        // More than the settled bound has is not freed: 151 MiB, less the step below a mark.
-        assert_eq!(marks(1000, 126), [136, 152, 382]);
+        assert_eq!(marks(126, 126), [200, 205, 205]);
+        // The settled bound of 152 MiB leaves 179.
+        assert_eq!(marks(179, 126), [151, 152, 152]);
+        assert_eq!(marks(180, 126), [366, 382, 382]);
         // A large database settles where it settles.
         assert_eq!(marks(100, 2000), [2375, 2400, 2400]);
         // Nobody who is in no hurry frees more for it.

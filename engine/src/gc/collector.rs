@@ -376,7 +376,13 @@ impl Collector {
 
     /// Returns the mode in which GC works on these facts.
     fn mode_at(&self, state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> Mode {
-        self.bounds().mode_at(mode, facts.allocated(), self.presumed_live(state, facts))
+        match mode {
+            Mode::Spare => {
+                let live = self.presumed_live(state, facts);
+                self.bounds().mode_at(mode, facts.allocated(), live)
+            }
+            mode => mode,
+        }
     }
 
     fn bounds(&self) -> SpaceBounds {

@@ -34,7 +34,9 @@ pub fn is_first_scan_due(need: &FirstScanNeed, mode: Mode) -> bool {
     let is_idle = mode == Mode::Idle;
     // A scan while others write has to pay; one while nobody does is in nobody's way, and what it
     // may find is reason enough.
-    let hidden = if is_idle { need.hideable } else { 0 };
+    // So is the room for which a job waits.
+    let is_asked = mode == Mode::Spare && need.bounds.asked_room > 0;
+    let hidden = if is_idle || is_asked { need.hideable } else { 0 };
     let live = need.referenced.saturating_sub(hidden);
     let part = if is_idle { IDLE_PUT_PART } else { PUT_PART };
     mode == Mode::Low

@@ -33,7 +33,8 @@ pub struct GcOptions {
     pub settled_space_amplification: f64,
     /// Garbage that is allowed while users write, whatever the ceiling says, in bytes. It keeps a
     /// small database, in which a ratio means little, from being collected all the time. Default
-    /// 256 MiB, at most 1 TiB. While nobody writes, the settled bound alone counts.
+    /// 256 MiB, at most 1 TiB. While nobody writes, the settled bound alone counts, and where scans
+    /// wait for room to put values in order, as much less is allowed.
     pub space_allowance_bytes: u64,
     /// The least share of garbage of segments that are collected while the database is idle, even
     /// if the settled bound holds. Default 0.5, from 0.05 to 1.

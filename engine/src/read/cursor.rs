@@ -49,9 +49,8 @@ fn inputs(view: &View, mode: ReadMode) -> Result<Vec<SortedRunIter>> {
         inputs.push(SortedRunIter::level0(order, run, mode)?);
     }
     for level in 1..LEVELS {
-        let tables = view.levels.level(level);
-        if !tables.is_empty() {
-            inputs.push(SortedRunIter::Level(LevelIter::new(order.clone(), tables.to_vec(), mode)));
+        if !view.levels.level(level).is_empty() {
+            inputs.push(SortedRunIter::Level(LevelIter::of_level(&view.levels, level, mode)));
         }
     }
     Ok(inputs)
@@ -121,7 +120,7 @@ pub struct TreeCursor {
     walked: u64,
     /// The number of entries that the inputs expect walks to pass.
     expected: usize,
-    /// The value that was lent last, if it is not in a block.
+    /// The value that was lent last, if it is neither in a block nor in the window.
     held: Option<Value>,
     notes: ScanNotes,
 }
@@ -292,11 +291,12 @@ impl TreeCursor {
     }
 
     /// Opens the window with the first value of a walk that will probably be long, and with the
-    /// first one beyond what was expected; returns true if it did.
-    fn opens_early(&mut self) -> Result<bool> {
+    /// first one beyond what was expected; returns true if it did. `is_new` says that the value was
+    /// not asked for before: what was lent of the entry then must stay.
+    fn opens_early(&mut self, is_new: bool) -> Result<bool> {
         let expected = self.settings.walks.expected();
         let goes_on = self.window.is_spent() && !self.window.is_unused();
-        let begins = self.walked == 1 && expected > STEADY_STEPS as usize;
+        let begins = is_new && self.walked == 1 && expected > STEADY_STEPS as usize;
         if !self.settings.prefetch || !begins && !goes_on || !self.is_separated()? {
             return Ok(false);
         }
@@ -467,7 +467,7 @@ impl TreeCursor {
             return Ok(None);
         }
         self.walked += u64::from(is_new);
-        if self.opens_early()? {
+        if self.opens_early(is_new)? {
             return Ok(None);
         }
         let (trailer, key) = (self.iter.trailer(), self.iter.user_key());

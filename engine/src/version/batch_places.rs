@@ -36,18 +36,21 @@ impl BatchPlaces {
         let mut found =
             BatchPlaces { segments: Vec::new(), places: (0..count).map(place_of).collect() };
         let (mut lost, mut has_moved) = (Vec::new(), false);
-        // The segment of the last pointer, if all of its records are where their pointers say.
-        let mut whole: Option<SegmentId> = None;
+        // The segment of the last pointer, and whether all of its records are where their pointers
+        // say.
+        let mut last: Option<(SegmentId, bool)> = None;
         order.retain(|&index| {
             let pointer = pointer_of(index);
-            if whole == Some(pointer.segment) {
+            if last == Some((pointer.segment, true)) {
                 found.places[index].segment = found.segments.len() - 1;
                 return true;
             }
             match view.place(pointer) {
                 Ok((handle, place)) => {
                     has_moved |= place != pointer;
-                    whole = view.is_whole(pointer.segment).then_some(pointer.segment);
+                    if last.is_none_or(|(segment, _)| segment != pointer.segment) {
+                        last = Some((pointer.segment, view.is_whole(pointer.segment)));
+                    }
                     found.add(index, handle, place);
                     true
                 }

@@ -251,8 +251,15 @@ fn i03_pointers_are_placed_together_as_one_by_one() {
     assert!((1000..6000).contains(&gone), "{gone}");
     let strict: Vec<_> = pointers.iter().map(|&(pointer, _)| (pointer, false)).collect();
     assert_eq!(place_all(&version, &strict).unwrap_err().kind(), ErrorKind::Corruption);
-    // So do those of a batch of reads, for which what is gone is an error of its own.
+    // So do those of a batch of reads, for which what is gone is an error of its own. A segment
+    // that is whole is among them, and one that there is not.
+    let more =
+        (0..3000u64).map(|number| (pointer([3, 9][number as usize % 2], number * 100), true));
+    let pointers: Vec<_> = pointers.into_iter().chain(more).collect();
     let view = view_of(&version);
+    let place_of = |pointer| view.place(pointer).ok().map(|(_, place)| place);
+    let places: Vec<_> = pointers.iter().map(|&(pointer, _)| place_of(pointer)).collect();
+    let gone = places.iter().filter(|place| place.is_none()).count();
     let (batch, order, lost) = BatchPlaces::find(&view, pointers.len(), |index| pointers[index].0);
     assert!(order.is_sorted_by_key(|&index| batch.of(index).1));
     for &index in &order {

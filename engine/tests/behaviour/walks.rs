@@ -218,8 +218,18 @@ impl Walker<'_> {
         if self.asks == 0 || !rng.once_in(self.asks) {
             return;
         }
-        for _ in 0..1 + rng.below(9) / 8 {
-            match (&self.pairs[self.keys[at]], self.cursor.value()) {
+        let mut lent = None;
+        for _ in 0..1 + rng.below(9) / 4 {
+            let found = match rng.below(2) {
+                0 => self.cursor.value().map(|value| value.to_vec()),
+                _ => self.cursor.pair().map(|(key, value)| {
+                    let places = (key.as_ptr(), value.as_ptr());
+                    assert_eq!(places, *lent.get_or_insert(places), "who asks again gets the same");
+                    assert_eq!(String::from_utf8_lossy(key), name);
+                    value.to_vec()
+                }),
+            };
+            match (&self.pairs[self.keys[at]], found) {
                 (Some(value), Ok(found)) => assert!(found == *value, "the value of {name}"),
                 (None, Err(error)) => assert_eq!(error.kind(), ErrorKind::Corruption),
                 (_, found) => panic!("the value of {name} is {found:?}"),
