@@ -37,6 +37,13 @@ pub trait EntryIter: Send {
         let _ = hidden;
         self.prev()
     }
+    /// Moves forward, towards the first entry at or after (`user_key`, `trailer`), which is behind
+    /// the current one: to the next entry, or over others that are before that place. A merge moves
+    /// the run with the current entry. Requires: valid, and the order of bytes.
+    fn next_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        let _ = (user_key, trailer);
+        self.next()
+    }
     /// Moves to no entry.
     fn leave(&mut self);
     /// Moves to the first entry behind a place.

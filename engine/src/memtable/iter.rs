@@ -103,6 +103,10 @@ impl EntryIter for MemtableIter {
         }
     }
 
+    fn next_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        self.seek(user_key, trailer)
+    }
+
     fn leave(&mut self) {
         self.at = HEAD;
     }

@@ -116,6 +116,10 @@ impl EntryIter for SortedRunIter {
         of_each!(self, iter => iter.prev_before(hidden))
     }
 
+    fn next_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        of_each!(self, iter => iter.next_towards(user_key, trailer))
+    }
+
     fn leave(&mut self) {
         of_each!(self, iter => iter.leave())
     }

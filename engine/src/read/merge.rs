@@ -18,6 +18,17 @@ enum MergeDirection {
     Backward,
 }
 
+/// How far a step leads.
+#[derive(Clone, Copy)]
+enum Stride<'a> {
+    /// To the next entry.
+    Entry,
+    /// Over what this range tombstone hides in the input.
+    Hidden(&'a RangeTombstone),
+    /// Forward, towards this place.
+    Towards(&'a [u8], Trailer),
+}
+
 /// A merging iterator. Every (user key, trailer) is in one input only, because sequence numbers are
 /// never used twice (I6).
 pub struct MergeIter {
@@ -164,9 +175,8 @@ impl MergeIter {
         Ok(())
     }
 
-    /// Moves the input with the current entry by a step in this direction, or over what `hidden`
-    /// hides in it.
-    fn step(&mut self, direction: MergeDirection, hidden: Option<&RangeTombstone>) -> Result<()> {
+    /// Moves the input with the current entry in this direction by a stride.
+    fn step(&mut self, direction: MergeDirection, stride: Stride<'_>) -> Result<()> {
         if self.direction != direction {
             let turned = self.turn(direction);
             if turned.is_err() {
@@ -182,11 +192,12 @@ impl MergeIter {
         };
         let turned = self.second.is_none();
         let input = &mut self.inputs[current];
-        let moved = match (direction, hidden) {
-            (MergeDirection::Forward, None) => input.next(),
-            (MergeDirection::Backward, None) => input.prev(),
-            (MergeDirection::Forward, Some(hidden)) => input.next_behind(hidden),
-            (MergeDirection::Backward, Some(hidden)) => input.prev_before(hidden),
+        let moved = match (direction, stride) {
+            (MergeDirection::Forward, Stride::Entry) => input.next(),
+            (MergeDirection::Backward, Stride::Entry) => input.prev(),
+            (MergeDirection::Forward, Stride::Hidden(hidden)) => input.next_behind(hidden),
+            (MergeDirection::Backward, Stride::Hidden(hidden)) => input.prev_before(hidden),
+            (_, Stride::Towards(user_key, trailer)) => input.next_towards(user_key, trailer),
         };
         if moved.is_err() {
             (self.current, self.second) = (None, None);
@@ -239,20 +250,24 @@ impl EntryIter for MergeIter {
     }
 
     fn next(&mut self) -> Result<()> {
-        self.step(MergeDirection::Forward, None)
+        self.step(MergeDirection::Forward, Stride::Entry)
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.step(MergeDirection::Backward, None)
+        self.step(MergeDirection::Backward, Stride::Entry)
     }
 
     /// Only the input with the current entry moves; the others do when their turn comes.
     fn next_behind(&mut self, hidden: &RangeTombstone) -> Result<()> {
-        self.step(MergeDirection::Forward, Some(hidden))
+        self.step(MergeDirection::Forward, Stride::Hidden(hidden))
     }
 
     fn prev_before(&mut self, hidden: &RangeTombstone) -> Result<()> {
-        self.step(MergeDirection::Backward, Some(hidden))
+        self.step(MergeDirection::Backward, Stride::Hidden(hidden))
+    }
+
+    fn next_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        self.step(MergeDirection::Forward, Stride::Towards(user_key, trailer))
     }
 
     fn leave(&mut self) {
