@@ -35,7 +35,8 @@ def main():
     """Builds, checks, runs."""
     given = arguments()
     scale = command.scaled(plan.SCALES[given.scale], given)
-    wanted = [engine for engine in plan.ENGINES if not given.engine or engine.name in given.engine]
+    names = given.engine or list(scale.engines)
+    wanted = [engine for engine in plan.ENGINES if not names or engine.name in names]
     words = f"python3 bench/compare/compare.py {scale.name} --dir DIR"
     words += "".join(f" --step {name}" for name in given.step or [])
     with command.prepared(given, "compare", wanted) as (stores, programs):
@@ -43,7 +44,7 @@ def main():
             out.write(json.dumps(command.head(scale, given, words)) + "\n")
             steps = chosen(scale, given.step)
             comparison = runner.Comparison(stores, scale, steps, programs, out)
-            comparison.run(lambda value_size: plan.engines_for(value_size, given.engine))
+            comparison.run(lambda value_size: plan.engines_for(value_size, names))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ THRESHOLD = 512
 FILTER_BITS = 10
 BACKGROUND_THREADS = 2
 MIX_THREADS = 4
+# Gets that are asked for at once, and how many reads a bare device has at once for them.
+BATCH = 64
+BARE_DEPTH = 32
 # Where everything is in memory.
 MEMORY_THREADS = 8
 SEED = 1
@@ -26,6 +29,8 @@ class Engine:
     # It keeps large values apart from keys.
     separates: bool = False
     program: str = "driver"
+    # It is no engine, but one call for each pair.
+    bare: bool = False
 
 
 ENGINES = [
@@ -39,7 +44,9 @@ ENGINES = [
     Engine("fjall", "fjall"),
     Engine("fjall-kv", "fjall separated", separates=True),
     Engine("badger", "Badger", program="badger", separates=True),
+    Engine("device", "the device", bare=True),
 ]
+OURS = [engine.name for engine in ENGINES if engine.ours]
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,8 @@ class Scale:
     # Everything fits into memory and stays there: the page cache is not dropped before a step, and
     # only what an application would do with such a store is done.
     in_memory: bool = False
+    # The engines that run unless others are asked for; none: all that are engines.
+    engines: list = field(default_factory=list)
 
     def keys(self, value_size):
         """How many keys the data has."""
@@ -81,6 +90,10 @@ SCALES = {
     ),
     "memory": Scale(
         "memory", 100 * MIB, 2048 * MIB, 256, 64, [100, 1024], 1, 1, 2, 10, 0, in_memory=True
+    ),
+    "device": Scale(
+        "device", 256 * MIB, 96 * MIB, 16, 8, [1024, 4096], 1, 3, 1.5, 10, 0,
+        engines=[*OURS, "device"],
     ),
 }
 
@@ -101,6 +114,8 @@ class Step:
     # Its process is killed once it has told its figures, with the store open.
     holds: bool = False
     label: str = ""
+    # So many gets are asked for at once.
+    batch: int = 1
 
     @property
     def name(self):
@@ -114,6 +129,13 @@ def steps(scale):
     again = {"share": scale.factor, "rests": True}
     mixes = [Step(f"ycsb-{letter}", MIX_THREADS, label=f"ycsb-{letter}") for letter in "abcfde"]
     gets = [Step("get", label="get-1"), Step("get", 8, label="get-8")]
+    if scale.engines:
+        return [
+            Step("load", fresh=True, label="load-bare", **whole),
+            Step("get", label="get-1-bare"),
+            Step("get", 8, label="get-8-bare"),
+            Step("get", label="get-batch-bare", batch=BATCH),
+        ]
     if scale.in_memory:
         busy = [
             Step(f"ycsb-{letter}", MEMORY_THREADS, label=f"ycsb-{letter}-{MEMORY_THREADS}")
@@ -189,6 +211,8 @@ class Job:
             "background": BACKGROUND_THREADS,
             "memory-mb": self.scale.memory_bytes // MIB,
         }
+        if self.step.batch > 1:
+            words |= {"threads": BARE_DEPTH} if self.engine.bare else {"batch": self.step.batch}
         if self.step.workload == "verify":
             words["history"] = ",".join(self.history)
         return [str(program), *(f"{name}={value}" for name, value in words.items())]
@@ -202,7 +226,7 @@ def engines_for(value_size, chosen=None, threshold=THRESHOLD):
         engine
         for engine in ENGINES
         if (value_size >= threshold or not engine.separates or engine.name == "badger")
-        and (not chosen or engine.name in chosen)
+        and (engine.name in chosen if chosen else not engine.bare)
     ]
 
 

@@ -24,12 +24,16 @@ TITLES = {
     "keysonly": "full scan, keys only",
     "scan100-after": "scan of 100 after overwrites",
     "fullscan-after": "full scan after overwrites, pairs",
+    "load-bare": "load, beside a write call each",
+    "get-1-bare": "get, 1 thread, beside a read call each",
+    "get-8-bare": "get, 8 threads, beside a read call each",
+    "get-batch-bare": f"gets of {plan.BATCH} keys at once, beside {plan.BARE_DEPTH} reads at once",
     "synced-1": "synced writes, 1 thread",
     "synced-8": "synced writes, 8 threads",
     **{f"ycsb-{letter}": f"YCSB {letter.upper()}, 4 threads" for letter in "abcdef"},
     **{f"ycsb-{letter}-8": f"YCSB {letter.upper()}, 8 threads" for letter in "abcdef"},
 }
-WRITES = ["load", "load-ordered", "overwrite-uniform", "overwrite-zipf"]
+WRITES = ["load", "load-bare", "load-ordered", "overwrite-uniform", "overwrite-zipf"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,10 @@ def goal(step, value_size):
         "missing": Goal(1.15),
         "keysonly": Goal(3.0, inline=True),
         "synced-8": Goal(1.2),
+        "load-bare": Goal(0.7),
+        "get-1-bare": Goal(0.85),
+        "get-8-bare": Goal(0.85),
+        "get-batch-bare": Goal(0.8),
     }
     return Goal(1.0) if step.startswith("ycsb-") else others.get(step)
 

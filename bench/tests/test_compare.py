@@ -111,7 +111,8 @@ class Plan(unittest.TestCase):
     def test_below_the_threshold_only_forms_that_differ_run(self):
         names = [engine.name for engine in plan.engines_for(100)]
         self.assertEqual(names, ["cleave-off", "rocksdb", "leveldb", "fjall", "badger"])
-        self.assertEqual(len(plan.engines_for(1024)), len(plan.ENGINES))
+        engines = [engine for engine in plan.ENGINES if not engine.bare]
+        self.assertEqual(plan.engines_for(1024), engines)
 
     def test_each_turn_begins_with_another_engine(self):
         self.assertEqual(plan.in_turn([1, 2, 3], 4), [2, 3, 1])
@@ -131,6 +132,20 @@ class Plan(unittest.TestCase):
         self.assertEqual(names[3:], [f"ycsb-{letter}-8" for letter in "abcfde"])
         self.assertTrue(scale.in_memory)
         self.assertGreater(scale.memory_bytes, 4 * scale.data_bytes)
+
+    def test_a_bare_device_has_reads_at_once_where_engines_are_asked_for_many_keys(self):
+        scale = plan.SCALES["device"]
+        self.assertIn("device", scale.engines)
+        step = plan.steps(scale)[-1]
+        engines = plan.engines_for(1024, scale.engines)
+        commands = {
+            engine.name: plan.Job(scale, engine, step, 3, 1024).command("driver", "there")
+            for engine in engines
+        }
+        self.assertEqual(len(commands), 5)
+        self.assertTrue({"threads=1", "batch=64"} <= set(commands["cleave-auto"]))
+        self.assertIn("threads=32", commands["device"])
+        self.assertNotIn("batch=64", commands["device"])
 
     def test_a_step_brings_the_load_of_its_store_and_no_other(self):
         scale = plan.SCALES["quick"]

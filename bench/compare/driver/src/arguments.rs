@@ -23,6 +23,11 @@ impl Arguments {
         self.0.get(name).map(String::as_str).ok_or_else(|| format!("{name}= is missing"))
     }
 
+    /// A number, or another if none is given.
+    pub fn number_or<N: FromStr>(&self, name: &str, other: N) -> Result<N, String> {
+        if self.0.contains_key(name) { self.number(name) } else { Ok(other) }
+    }
+
     /// A number that must be given.
     pub fn number<N: FromStr>(&self, name: &str) -> Result<N, String> {
         let text = self.text(name)?;

@@ -71,6 +71,7 @@ fn run(given: &Arguments) -> Result<String, String> {
             value_bytes,
             opening,
             ops: given.number("ops")?,
+            batch: given.number_or("batch", 1)?,
             most: Duration::from_secs_f64(given.number("seconds")?),
             rest: Duration::from_secs_f64(given.number("rest")?),
         };

@@ -19,6 +19,8 @@ pub struct Task<'a> {
     pub opening: Duration,
     /// Of all threads.
     pub ops: u64,
+    /// How many gets are asked for at once.
+    pub batch: u64,
     /// After which time it ends earlier.
     pub most: Duration,
     /// How long the engine may take to come to rest afterwards.
@@ -118,14 +120,23 @@ fn thread_of(
         value: Vec::new(),
         tally: Tally::new(),
     };
-    for _ in 0..ops {
+    let mut batch = Vec::new();
+    for _ in 0..ops / task.batch.max(1) {
         let op = stream.next_op();
+        if task.batch > 1 {
+            batch.clear();
+            batch.push(op);
+            batch.extend((1..task.batch).map(|_| stream.next_op()));
+        }
         let start = Instant::now();
         if start - begun > task.most {
             break;
         }
-        worker.apply(op, start)?;
-        worker.tally.ops += 1;
+        match batch.is_empty() {
+            true => worker.apply(op, start)?,
+            false => worker.get_many(&batch, start)?,
+        }
+        worker.tally.ops += task.batch;
     }
     Ok(worker.tally)
 }
@@ -179,6 +190,25 @@ impl Worker<'_> {
             return Err(format!("key {number} is missing"));
         }
         checked.map(|_| ())
+    }
+
+    /// Gets many values at once; its time counts as one read.
+    fn get_many(&mut self, ops: &[Op], start: Instant) -> Result<(), String> {
+        if ops.iter().any(|op| !matches!(op.kind, Kind::Get)) {
+            return Err("batch= is for gets alone".into());
+        }
+        let keys: Vec<_> = ops.iter().map(|op| generator::key(op.number)).collect();
+        let mut checked = Ok(());
+        let mut read = |index: usize, value: &[u8]| {
+            if checked.is_ok() {
+                checked = generator::check(ops[index].number, value, self.value_bytes).map(drop);
+            }
+        };
+        if !self.engine.get_many(&keys, &mut read)? {
+            return Err("a key of a batch is missing".into());
+        }
+        self.tally.reads.add(start.elapsed().as_nanos() as u64);
+        checked
     }
 
     fn scan(&mut self, from: u64, pairs: u64) -> Result<(), String> {

@@ -5,6 +5,7 @@ use cleavedb::{
 };
 
 use super::{Engine, Settings, Visit, said};
+use crate::generator;
 
 struct Cleave {
     db: Db,
@@ -48,6 +49,20 @@ impl Engine for Cleave {
 
     fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool, String> {
         Ok(self.keyspace.get_pinned(key, read).map_err(said)?.is_some())
+    }
+
+    fn get_many(
+        &self,
+        keys: &[[u8; generator::KEY_BYTES]],
+        read: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<bool, String> {
+        for (index, found) in self.keyspace.multi_get(keys).into_iter().enumerate() {
+            match found.map_err(said)? {
+                Some(value) => read(index, &value),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     fn scan(

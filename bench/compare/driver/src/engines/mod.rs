@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 #[cfg(feature = "leveldb")]
 use crate::c::leveldb;
+use crate::generator;
 #[cfg(feature = "rocksdb")]
 use crate::c::rocksdb;
 
 mod cleave;
+mod device;
 #[cfg(feature = "fjall")]
 mod fjall;
 
@@ -34,6 +36,21 @@ pub trait Engine: Sync {
 
     /// Hands the value to `read`; false if there is none.
     fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool, String>;
+
+    /// Hands the values of many keys to `read`, each with the index of its key; false if one is
+    /// missing. An engine that can reads them at once.
+    fn get_many(
+        &self,
+        keys: &[[u8; generator::KEY_BYTES]],
+        read: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<bool, String> {
+        for (index, key) in keys.iter().enumerate() {
+            if !self.get(key, &mut |value| read(index, value))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 
     /// Visits pairs in order, the first at or behind `from`.
     fn scan(
@@ -65,6 +82,7 @@ pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Engine>, String> 
         "fjall" => fjall::open(settings, false),
         #[cfg(feature = "fjall")]
         "fjall-kv" => fjall::open(settings, true),
+        "device" => device::open(settings),
         _ => Err(format!("there is no engine {name} in this build")),
     }
 }
