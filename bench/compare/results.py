@@ -45,8 +45,19 @@ class Goal:
     inline: bool = False
 
 
+# Beside the device itself.
+BARE_GOALS = {
+    "load-bare": Goal(0.7),
+    "get-1-bare": Goal(0.85),
+    "get-8-bare": Goal(0.85),
+    "get-batch-bare": Goal(0.8),
+}
+
+
 def goal(step, value_size):
     """The goal of a row; None where none was set."""
+    if step in BARE_GOALS:
+        return BARE_GOALS[step]
     if step == "load":
         return Goal(1.5 if value_size >= 1024 else 1.1)
     if step in WRITES:
@@ -59,10 +70,6 @@ def goal(step, value_size):
         "missing": Goal(1.15),
         "keysonly": Goal(3.0, inline=True),
         "synced-8": Goal(1.2),
-        "load-bare": Goal(0.7),
-        "get-1-bare": Goal(0.85),
-        "get-8-bare": Goal(0.85),
-        "get-batch-bare": Goal(0.8),
     }
     return Goal(1.0) if step.startswith("ycsb-") else others.get(step)
 

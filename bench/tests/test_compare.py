@@ -147,6 +147,12 @@ class Plan(unittest.TestCase):
         self.assertIn("threads=32", commands["device"])
         self.assertNotIn("batch=64", commands["device"])
 
+    def test_each_row_beside_the_device_has_a_goal(self):
+        steps = plan.steps(plan.SCALES["device"])
+        self.assertEqual({step.name for step in steps}, set(results.BARE_GOALS))
+        for step in steps:
+            self.assertLess(results.goal(step.name, 1024).ratio, 1)
+
     def test_a_step_brings_the_load_of_its_store_and_no_other(self):
         scale = plan.SCALES["quick"]
         names = lambda *asked: [step.name for _, step in compare.chosen(scale, asked)]  # noqa: E731

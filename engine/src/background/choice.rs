@@ -145,9 +145,12 @@ impl Background {
             return Some(work);
         }
         // None begins while a full level only waits for a job to end: it would hold the level up.
-        let (optional, room) =
-            if is_full { (None, 0) } else { self.find_optional(&resting, state) };
-        self.collector.ask_for_room(room);
+        let mut optional = None;
+        if !is_full {
+            let room;
+            (optional, room) = self.find_optional(&resting, state);
+            self.collector.ask_for_room(room);
+        }
         if let Some(claimed) = optional.and_then(|chosen| state.claim(chosen)) {
             return Some(BackgroundWork::Compact(claimed));
         }

@@ -60,7 +60,8 @@ impl Background {
                     None
                 }
                 OrderPick::Wait(needed) if needed > room => {
-                    asked_room = needed.max(asked_room);
+                    // The least one first: it can be made where more can't.
+                    asked_room = if asked_room == 0 { needed } else { needed.min(asked_room) };
                     None
                 }
                 _ => None,

@@ -39,10 +39,17 @@ pub trait EntryIter: Send {
     }
     /// Moves forward, towards the first entry at or after (`user_key`, `trailer`), which is behind
     /// the current one: to the next entry, or over others that are before that place. A merge moves
-    /// the run with the current entry. Requires: valid, and the order of bytes.
+    /// the input with the current entry. Requires: valid, and the order of bytes.
     fn next_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
         let _ = (user_key, trailer);
         self.next()
+    }
+    /// Does as [`EntryIter::next_towards`] backward, towards the first entry at or after a place
+    /// before the current entry: to the previous entry, or over others behind that place. The first
+    /// one there may be the current one.
+    fn prev_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        let _ = (user_key, trailer);
+        self.prev()
     }
     /// Moves to no entry.
     fn leave(&mut self);

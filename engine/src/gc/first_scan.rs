@@ -32,9 +32,8 @@ pub struct FirstScanNeed {
 /// True if the first liveness scan is due. In `mode` GC is neither off nor paused.
 pub fn is_first_scan_due(need: &FirstScanNeed, mode: Mode) -> bool {
     let is_idle = mode == Mode::Idle;
-    // A scan while others write has to pay; one while nobody does is in nobody's way, and what it
-    // may find is reason enough.
-    // So is the room for which a job waits.
+    // A scan while others write has to pay; one while nobody does is in nobody's way. What it may
+    // find is reason enough then, and where a job waits for room.
     let is_asked = mode == Mode::Spare && need.bounds.asked_room > 0;
     let hidden = if is_idle || is_asked { need.hideable } else { 0 };
     let live = need.referenced.saturating_sub(hidden);

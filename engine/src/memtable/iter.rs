@@ -104,7 +104,14 @@ impl EntryIter for MemtableIter {
     }
 
     fn next_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        debug_assert!((user_key, self.trailer()) > (self.user_key(), trailer), "it is behind");
         self.seek(user_key, trailer)
+    }
+
+    fn prev_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        let at = self.at;
+        self.seek(user_key, trailer)?;
+        if self.at == at { self.prev() } else { Ok(()) }
     }
 
     fn leave(&mut self) {

@@ -8,6 +8,7 @@ use crate::base::key::{EntryKind, SeqNo, Trailer};
 use crate::base::pointer::ValuePointer;
 use crate::hot::UpdateTable;
 use crate::memtable::KeyPlace;
+use crate::table::StartedGet;
 use crate::version::expiry::ReadPoint;
 use crate::version::levels::LEVELS;
 use crate::version::view::View;
@@ -144,6 +145,24 @@ pub fn get_timed(
     };
     let found = find(view, user_key, point.seqno, fill_cache, hot, place, see)?;
     Ok(found.unwrap_or(TimedLookup { found: Lookup::Nothing, expired: None, deadline: None }))
+}
+
+/// Has the system begin to read the block in which [`get`] will probably find the key, unless that
+/// is in memory; returns true if it did. So gets of many keys wait for the device once.
+///
+/// Costs a search in the memtables, in the filters of the tables that may hold the key, and in one
+/// index. An error is none here: the get meets it, too.
+pub fn start_get(view: &View, user_key: &[u8], seqno: SeqNo) -> bool {
+    let mut memtables = view.memtables();
+    if memtables.any(|memtable| memtable.table.get(user_key, seqno, |_, _| ()).is_some()) {
+        return false;
+    }
+    let below = (1..LEVELS).filter_map(|level| view.levels.find(level, user_key));
+    let started = view.levels.level0_holders(user_key).chain(below).find_map(|handle| {
+        let started = handle.table().and_then(|table| table.start_get(user_key, seqno));
+        started.map_or(Some(StartedGet::Absent), |it| (it != StartedGet::Absent).then_some(it))
+    });
+    started == Some(StartedGet::Begun)
 }
 
 /// Calls `see` with the newest entry of `user_key` at or below `seqno`, be it a tombstone or

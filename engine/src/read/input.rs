@@ -120,6 +120,10 @@ impl EntryIter for SortedRunIter {
         of_each!(self, iter => iter.next_towards(user_key, trailer))
     }
 
+    fn prev_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        of_each!(self, iter => iter.prev_towards(user_key, trailer))
+    }
+
     fn leave(&mut self) {
         of_each!(self, iter => iter.leave())
     }

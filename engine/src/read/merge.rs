@@ -25,7 +25,7 @@ enum Stride<'a> {
     Entry,
     /// Over what this range tombstone hides in the input.
     Hidden(&'a RangeTombstone),
-    /// Forward, towards this place.
+    /// Towards this place.
     Towards(&'a [u8], Trailer),
 }
 
@@ -197,7 +197,12 @@ impl MergeIter {
             (MergeDirection::Backward, Stride::Entry) => input.prev(),
             (MergeDirection::Forward, Stride::Hidden(hidden)) => input.next_behind(hidden),
             (MergeDirection::Backward, Stride::Hidden(hidden)) => input.prev_before(hidden),
-            (_, Stride::Towards(user_key, trailer)) => input.next_towards(user_key, trailer),
+            (MergeDirection::Forward, Stride::Towards(key, trailer)) => {
+                input.next_towards(key, trailer)
+            }
+            (MergeDirection::Backward, Stride::Towards(key, trailer)) => {
+                input.prev_towards(key, trailer)
+            }
         };
         if moved.is_err() {
             (self.current, self.second) = (None, None);
@@ -268,6 +273,10 @@ impl EntryIter for MergeIter {
 
     fn next_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
         self.step(MergeDirection::Forward, Stride::Towards(user_key, trailer))
+    }
+
+    fn prev_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        self.step(MergeDirection::Backward, Stride::Towards(user_key, trailer))
     }
 
     fn leave(&mut self) {

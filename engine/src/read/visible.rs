@@ -40,8 +40,8 @@ fn sees(reader: SeqNo, own: SeqNo, seqno: SeqNo) -> bool {
     seqno <= reader || (FIRST_OWN_SEQNO..=own).contains(&seqno)
 }
 
-/// Returns true if two keys are the same, whatever their order is. Neighbours mostly end
-/// otherwise, so their ends are compared first, which takes no call.
+/// Returns true if two keys are the same: an order may take only such for equal. Neighbours mostly
+/// end otherwise, so their ends are compared first, which takes no call.
 #[inline]
 fn is_same_key(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.last_chunk::<8>() == b.last_chunk::<8>() && a == b
@@ -331,10 +331,6 @@ impl<I: EntryIter> VisibleIter<I> {
         self.key.extend_from_slice(self.inner.user_key());
         let (mut found, mut passed) = (false, 0);
         loop {
-            passed += 1;
-            if passed > MOST_PASSED && matches!(self.order, KeyOrder::Bytewise) {
-                return self.search_newest();
-            }
             let trailer = self.inner.trailer();
             // What a range tombstone hides is older than what was met and not hidden.
             if self.sees(trailer.seqno()) && self.hidden().is_none() {
@@ -346,7 +342,13 @@ impl<I: EntryIter> VisibleIter<I> {
                     self.payload.extend_from_slice(self.inner.payload());
                 }
             }
-            self.inner.prev()?;
+            passed += 1;
+            if passed > MOST_PASSED {
+                passed = 0;
+                self.pass_back(trailer.seqno())?;
+            } else {
+                self.inner.prev()?;
+            }
             let ends =
                 !self.inner.valid() || self.order.compare(self.inner.user_key(), &self.key).is_ne();
             if ends {
@@ -355,34 +357,24 @@ impl<I: EntryIter> VisibleIter<I> {
         }
     }
 
-    /// Does as [`VisibleIter::collect_newest`] for `self.key`, of which there are many entries, by
-    /// searches from both ends.
+    /// Does as [`VisibleIter::pass`] backward: moves the inner iterator from an entry of `self.key`
+    /// with this number to the newest of its input that the reader sees; from there, or from one
+    /// that it does not see, to the newest of all.
     #[cold]
-    fn search_newest(&mut self) -> Result<bool> {
-        let key = std::mem::take(&mut self.key);
-        let found = self.search_newest_of(&key);
-        self.key = key;
-        found
-    }
-
-    fn search_newest_of(&mut self, key: &[u8]) -> Result<bool> {
-        self.inner.seek(key, self.newest())?;
-        let mut found = false;
-        while self.inner.valid() && self.inner.user_key() == key {
-            let trailer = self.inner.trailer();
-            if self.sees(trailer.seqno()) {
-                found = self.hidden().is_none() && !self.is_absent()?;
-                if found {
-                    self.trailer = trailer;
-                    self.payload.clear();
-                    self.payload.extend_from_slice(self.inner.payload());
-                }
-                break;
-            }
-            self.pass(false)?;
+    fn pass_back(&mut self, seqno: SeqNo) -> Result<()> {
+        if matches!(self.order, KeyOrder::Custom(_)) {
+            return self.inner.prev();
         }
-        self.inner.seek_before(key, Trailer::seek(MAX_SEQNO))?;
-        Ok(found)
+        let newest = match seqno {
+            _ if seqno <= self.seqno => self.seqno,
+            // What the reader's own transaction wrote is before all that others did.
+            _ if seqno <= self.own_seqno => self.own_seqno,
+            _ => MAX_SEQNO,
+        };
+        let key = std::mem::take(&mut self.key);
+        let moved = self.inner.prev_towards(&key, Trailer::seek(newest));
+        self.key = key;
+        moved
     }
 }
 
@@ -393,7 +385,10 @@ mod tests {
     use crate::base::expiry::Deadline;
     use crate::base::golden::golden;
     use crate::memtable::{Memtable, MemtableIter};
+    use crate::read::input::SortedRunIter;
+    use crate::read::merge::MergeIter;
     use crate::version::expiry::Moment;
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     /// Runs a case: `entries a9 a5x a7~60` are a put and a tombstone of the key `a`, and a put with
@@ -527,6 +522,11 @@ mod tests {
             self.0.next_towards(user_key, trailer)
         }
 
+        fn prev_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+            self.1 += 1;
+            self.0.prev_towards(user_key, trailer)
+        }
+
         fn leave(&mut self) {
             self.0.leave();
         }
@@ -567,6 +567,76 @@ mod tests {
                 }
                 assert_eq!(seen, keys);
                 assert!(iter.inner.1 < 60, "{} steps at {seqno}", iter.inner.1);
+            }
+        }
+    }
+
+    /// What a reader sees of `entries` at `seqno`, with its own up to `own`: the newest of each
+    /// key, by the key.
+    fn model(entries: &[(u8, SeqNo, bool)], seqno: SeqNo, own: SeqNo) -> BTreeMap<u8, SeqNo> {
+        let mut newest: BTreeMap<u8, (SeqNo, bool)> = BTreeMap::new();
+        for &(key, at, is_put) in entries.iter().filter(|(_, at, _)| sees(seqno, own, *at)) {
+            let place = newest.entry(key).or_insert((at, is_put));
+            *place = (*place).max((at, is_put));
+        }
+        newest
+            .into_iter()
+            .filter(|(_, (_, is_put))| *is_put)
+            .map(|(key, (at, _))| (key, at))
+            .collect()
+    }
+
+    /// Keys with up to a hundred entries each, strewn over several inputs, some of them the
+    /// reader's own, walked with turns.
+    #[test]
+    fn random_walks_over_keys_with_many_entries() {
+        let mut rng = 7u64;
+        let mut below = |bound: u64| {
+            rng =
+                rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (rng >> 33) % bound
+        };
+        for round in 0..60 {
+            let tables: Vec<_> =
+                (0..3).map(|_| Arc::new(Memtable::new(KeyOrder::Bytewise))).collect();
+            let (mut entries, mut at) = (Vec::new(), 1);
+            for number in 0..300 {
+                at += 1 + below(3);
+                let first_own = number == 250 && round % 2 == 0;
+                at = if first_own { FIRST_OWN_SEQNO } else { at };
+                let (key, is_put) = (b'a' + below(4) as u8, below(5) > 0);
+                let slot = if is_put { Slot::Inline(b"v") } else { Slot::Delete };
+                let trailer = Trailer::new(at, Payload::from(slot).kind());
+                tables[below(3) as usize].insert(&[key], trailer, slot);
+                entries.push((key, at, is_put));
+            }
+            let seqno = entries[below(250) as usize].1;
+            let own = if round % 2 == 0 { entries[250 + below(50) as usize].1 } else { 0 };
+            let seen: Vec<_> = model(&entries, seqno, own).into_iter().collect();
+            let inputs = tables.iter().map(|table| SortedRunIter::Memtable(table.iter())).collect();
+            let (order, moment) = (KeyOrder::Bytewise, Moment::At(ExpiryTime(0)));
+            let merged = MergeIter::new(order.clone(), inputs);
+            let cover = RangeCover::new(order.clone(), []);
+            let point = ReadPoint { seqno, moment };
+            let iter = VisibleIter::new(merged, order, point, Bounds::default(), cover);
+            let mut iter = if own > 0 { iter.with_own(own) } else { iter };
+            let mut place = None;
+            for _ in 0..60 {
+                match below(8) {
+                    0 => (place, _) = (Some(0), iter.seek_to_first().unwrap()),
+                    1 => (place, _) = (seen.len().checked_sub(1), iter.seek_to_last().unwrap()),
+                    2..5 => {
+                        iter.next().unwrap();
+                        place = place.map(|at| at + 1);
+                    }
+                    _ => {
+                        iter.prev().unwrap();
+                        place = place.and_then(|at: usize| at.checked_sub(1));
+                    }
+                }
+                place = place.filter(|at| *at < seen.len());
+                let found = iter.valid().then(|| (iter.user_key()[0], iter.trailer().seqno()));
+                assert_eq!(found, place.map(|at| seen[at]), "round {round}");
             }
         }
     }

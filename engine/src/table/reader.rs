@@ -31,6 +31,17 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What [`Table::start_get`] has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartedGet {
+    /// Nothing: the table has certainly no entry that the get would return.
+    Absent,
+    /// Nothing: the block is in memory.
+    InMemory,
+    /// The system reads the block.
+    Begun,
+}
+
 /// A table that is open for reading, by any number of threads.
 pub struct Table {
     pub(super) files: Arc<OpenFiles>,
@@ -142,6 +153,31 @@ impl Table {
             Some(filter) => Ok(filter.may_contain(key_hash(user_key))),
             None => Ok(self.find(user_key, Trailer::seek(MAX_SEQNO), false)?.is_some()),
         }
+    }
+
+    /// Has the system begin to read the block that [`Table::get`] will read, unless that is in
+    /// memory. It does not count as a check of the filter.
+    pub fn start_get(&self, user_key: &[u8], seqno: SeqNo) -> Result<StartedGet> {
+        let passes = match (&self.filter, &self.policy_filter) {
+            (Some(filter), _) => filter.may_contain(key_hash(user_key)),
+            (None, Some(it)) => it.policy.may_contain(user_key, &it.bytes),
+            (None, None) => true,
+        };
+        if seqno < self.meta.summary.min_seqno || !passes {
+            return Ok(StartedGet::Absent);
+        }
+        let Some(number) = self.block_for(user_key, Trailer::seek(seqno))? else {
+            return Ok(StartedGet::Absent);
+        };
+        if self.pinned.get(number).is_some() {
+            return Ok(StartedGet::InMemory);
+        }
+        let handle = self.handle(number)?;
+        if self.cache.peek(self.key(handle)).is_some() {
+            return Ok(StartedGet::InMemory);
+        }
+        self.start_read(handle.offset, handle.len.into());
+        Ok(StartedGet::Begun)
     }
 
     /// Calls `found` with the newest entry of `user_key` at or below `seqno`, tombstones included,

@@ -5,7 +5,7 @@ use super::filter::FilterBuilder;
 use super::format::{BlockSeal, DATA_START, Footer, PAGE_BYTES};
 use super::properties::{Properties, Summary, TableMeta, TableOwner};
 use super::stats::{TableCounts, TableStats};
-use super::{Table, TableIter, TableSettings, TableWriter, start_walk};
+use super::{StartedGet, Table, TableIter, TableSettings, TableWriter, start_walk};
 use crate::base::blocks::BlockFingerprint;
 use crate::base::bounds::Bounds;
 use crate::base::checksum::key_hash;
@@ -713,6 +713,31 @@ fn passes_read_ahead_and_leave_the_cache_alone() {
     let before = place.stats.counts().block_reads;
     assert!(walk(table.iter(false), true) == entries);
     assert_eq!(place.stats.counts().block_reads, before);
+}
+
+#[test]
+fn a_get_that_is_to_come_has_its_block_read_unless_it_is_in_memory() {
+    let place = TableDir::new(KeyOrder::Bytewise);
+    let entries = numbered(2000, 100);
+    let table = place.table(1, settings(4096, Codec::None), &entries);
+    let file = place.fs.file(&TableDir::path(1));
+    let begun = || std::mem::take(&mut *file.started_reads.lock().unwrap());
+    begun();
+    let (key, trailer) = (&entries[700].0, entries[700].1);
+    let start = |key: &[u8], seqno| table.start_get(key, seqno).unwrap();
+    assert_eq!(start(key, trailer.seqno()), StartedGet::Begun);
+    let before = place.stats.counts();
+    let asked = begun();
+    assert_eq!(asked.len(), 1);
+    assert!(table.get(key, trailer.seqno(), true, |_, _| ()).unwrap().is_some());
+    // It was what the get read, in length and place.
+    let after = place.stats.counts();
+    assert_eq!(after.block_reads - before.block_reads, 1);
+    assert_eq!(after.block_read_bytes - before.block_read_bytes, asked[0].end - asked[0].start);
+    assert_eq!(start(key, trailer.seqno()), StartedGet::InMemory);
+    assert_eq!(start(b"no such key", MAX_SEQNO), StartedGet::Absent);
+    assert_eq!(start(key, table.meta.summary.min_seqno - 1), StartedGet::Absent);
+    assert_eq!(begun(), []);
 }
 
 #[test]

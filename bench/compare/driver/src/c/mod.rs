@@ -1,5 +1,6 @@
 //! The engines behind C interfaces, and all of this program's `unsafe` code.
 
+pub mod advice;
 #[cfg(feature = "leveldb")]
 pub mod leveldb;
 #[cfg(feature = "rocksdb")]

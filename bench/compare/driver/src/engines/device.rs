@@ -2,15 +2,19 @@
 //! for each put, behind the last one, and one read call for each get. Pairs have one length.
 
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::RwLock;
 
 use super::{Engine, Settings, Visit, said};
+use crate::c::advice;
 use crate::generator;
 
 /// The place of a key that was never written.
 const NOWHERE: u32 = u32::MAX;
+/// Keys beyond are those of mixes that insert, which it does not do.
+const MOST_KEYS: usize = 1 << 31;
 
 struct Device {
     file: File,
@@ -31,21 +35,27 @@ pub fn open(settings: &Settings) -> Result<Box<dyn Engine>, String> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let file = options.open(settings.path.join("pairs")).map_err(said)?;
+    advice::expect_random(&file)?;
     let index = settings.path.join("places");
     let places = match std::fs::read(&index) {
-        Ok(bytes) => Places::decode(&bytes).ok_or("the places are not whole")?,
-        Err(_) => Places::default(),
+        Ok(bytes) => {
+            let bytes_there = file.metadata().map_err(said)?.len();
+            Places::decode(&bytes, bytes_there).ok_or("the places are not whole")?
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Places::default(),
+        Err(error) => return Err(said(error)),
     };
     Ok(Box::new(Device { file, index, places: RwLock::new(places) }))
 }
 
 impl Places {
-    fn decode(bytes: &[u8]) -> Option<Places> {
+    fn decode(bytes: &[u8], bytes_there: u64) -> Option<Places> {
         let (pair_bytes, numbers) = bytes.split_first_chunk()?;
-        let (of, _) = numbers.as_chunks();
-        let of: Vec<u32> = of.iter().map(|number| u32::from_le_bytes(*number)).collect();
-        let pairs = of.iter().filter(|place| **place != NOWHERE).count() as u32;
-        Some(Places { of, pairs, pair_bytes: u64::from_le_bytes(*pair_bytes) })
+        let pair_bytes = u64::from_le_bytes(*pair_bytes);
+        let (of, []) = numbers.as_chunks() else { return None };
+        let of = of.iter().map(|number| u32::from_le_bytes(*number)).collect();
+        let pairs = u32::try_from(bytes_there.checked_div(pair_bytes)?).ok()?;
+        Some(Places { of, pairs, pair_bytes })
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -73,7 +83,8 @@ impl Places {
 }
 
 fn number_of(key: &[u8]) -> Result<usize, String> {
-    generator::number_of(key).map(|number| number as usize).ok_or("a key of another kind".into())
+    let number = generator::number_of(key).map(|number| number as usize);
+    number.filter(|number| *number < MOST_KEYS).ok_or("a key that it has no place for".into())
 }
 
 impl Engine for Device {

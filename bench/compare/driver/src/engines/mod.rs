@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 #[cfg(feature = "leveldb")]
 use crate::c::leveldb;
-use crate::generator;
 #[cfg(feature = "rocksdb")]
 use crate::c::rocksdb;
+use crate::generator;
 
 mod cleave;
 mod device;
