@@ -145,12 +145,14 @@ impl Background {
             return Some(work);
         }
         // None begins while a full level only waits for a job to end: it would hold the level up.
-        let mut optional = None;
-        if !is_full {
-            let room;
-            (optional, room) = self.find_optional(&resting, state);
-            self.collector.ask_for_room(room);
-        }
+        let optional = match is_full {
+            true => None,
+            false => {
+                let (found, room) = self.find_optional(&resting, state);
+                self.collector.ask_for_room(room);
+                found
+            }
+        };
         if let Some(claimed) = optional.and_then(|chosen| state.claim(chosen)) {
             return Some(BackgroundWork::Compact(claimed));
         }

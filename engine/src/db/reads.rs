@@ -37,14 +37,18 @@ const STARTED_KEYS: usize = 64;
 /// If none of so many needs a read, the others are taken to be in memory, too.
 const PROBED_KEYS: usize = 4;
 
-/// Has the system begin to read the blocks of the first [`STARTED_KEYS`] keys.
-fn start_gets<K: AsRef<[u8]>>(view: &View, keys: &[K], seqno: SeqNo) {
+/// Has the system begin to read what the gets of the next of `count` keys will read, unless that is
+/// probably in memory. `start` does so for one key, and returns true if it began a read.
+fn start_gets(count: usize, mut start: impl FnMut(usize) -> bool) {
+    if count == 1 {
+        return;
+    }
     let mut any = false;
-    for (index, key) in keys.iter().take(STARTED_KEYS).enumerate() {
-        if keys.len() == 1 || index >= PROBED_KEYS && !any {
+    for index in 0..count.min(STARTED_KEYS) {
+        if index == PROBED_KEYS && !any {
             return;
         }
-        any |= start_get(view, key.as_ref(), seqno);
+        any |= start(index);
     }
 }
 
@@ -281,7 +285,8 @@ impl Keyspace {
         let mut values = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
             if index.is_multiple_of(STARTED_KEYS) {
-                start_gets(&view, &keys[index..], point.seqno);
+                let next = &keys[index..];
+                start_gets(next.len(), |at| start_get(&view, next[at].as_ref(), point.seqno));
             }
             let key = key.as_ref();
             let found = match self.own_value(&view, point.seqno, key, options) {
@@ -497,5 +502,28 @@ impl Keyspace {
         let own =
             transaction.map(|transaction| transaction.own_entries(&self.state)).transpose()?;
         Ok(ReadMoment { view, point, own: own.flatten() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_of_many_keys_are_begun_if_one_of_the_first_needs_one() {
+        let looked_at = |count, cold: &[usize]| {
+            let mut keys = Vec::new();
+            start_gets(count, |index| {
+                keys.push(index);
+                cold.contains(&index)
+            });
+            assert!(keys.iter().copied().eq(0..keys.len()), "each once, in order");
+            keys.len()
+        };
+        assert_eq!(looked_at(0, &[]), 0);
+        assert_eq!(looked_at(1, &[0]), 0, "the get itself reads at once");
+        assert_eq!([2, 3, 4, 5, 64].map(|count| looked_at(count, &[])), [2, 3, 4, 4, 4]);
+        assert_eq!([0, 3, 4].map(|cold| looked_at(64, &[cold])), [64, 64, 4]);
+        assert_eq!([65, 1000].map(|count| looked_at(count, &[3])), [64, 64], "the rest is next");
     }
 }

@@ -402,8 +402,12 @@ impl Collector {
         let is_on = !matches!(mode, Mode::Off | Mode::Paused);
         let is_new = || !self.wants_merges.load(Ordering::Relaxed);
         let pending = state.puncher.due_bytes(&self.parts.runtime);
-        let ceiling = self.bounds().ceiling(facts.live_bytes);
-        is_on && facts.is_all_inline() && is_new() && facts.allocated() + pending > ceiling.start()
+        is_on && is_new() && self.calls_for_merges(facts, facts.allocated() + pending)
+    }
+
+    /// Returns true if `allocated` bytes are near the ceiling, and only merging tables frees any.
+    fn calls_for_merges(&self, facts: &SpaceFacts, allocated: u64) -> bool {
+        facts.is_all_inline() && allocated > self.bounds().ceiling(facts.live_bytes).start()
     }
 
     /// Marks the segments that can't be freed, so that the picker leaves them out. Those that a
@@ -484,7 +488,7 @@ impl Collector {
         let (bounds, live) = (self.bounds(), facts.live_bytes);
         let ceiling = bounds.ceiling(live);
         let over = allocated > ceiling.start();
-        self.wants_merges.store(over && facts.is_all_inline(), Ordering::Relaxed);
+        self.wants_merges.store(self.calls_for_merges(facts, allocated), Ordering::Relaxed);
         let presses = space_presses(over, mode == Mode::Low, plan.winnable + pending);
         self.parts.runtime.budget.press(Pressure::Space, presses);
         let advised = plan.advice.map_or(0, LogTailAdvice::garbage);

@@ -108,4 +108,23 @@ mod tests {
             assert_eq!(is_due(allocated, hideable, put, deletes), expected, "{why}");
         }
     }
+
+    #[test]
+    fn what_may_be_hidden_counts_where_a_job_waits_for_room() {
+        let is_due = |asked_mib, hideable_mib| {
+            let allowance = 256 * MIB;
+            let asked_room = asked_mib * MIB;
+            let need = FirstScanNeed {
+                allocated: 299 * MIB,
+                referenced: 253 * MIB,
+                hideable: hideable_mib * MIB,
+                bounds: SpaceBounds { ceiling: 2.0, settled: 1.2, allowance, asked_room },
+                written: Written { put_bytes: 0, deletes: 0 },
+            };
+            [Mode::Busy, Mode::Spare].map(|mode| is_first_scan_due(&need, mode))
+        };
+        assert_eq!(is_due(0, 126), [false, false], "a small store is left in peace");
+        assert_eq!(is_due(113, 126), [false, true], "the room is probably there to be made");
+        assert_eq!(is_due(113, 0), [false, false], "there is probably none");
+    }
 }

@@ -109,6 +109,7 @@ impl EntryIter for MemtableIter {
     }
 
     fn prev_towards(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        debug_assert!((user_key, self.trailer()) <= (self.user_key(), trailer), "it is before");
         let at = self.at;
         self.seek(user_key, trailer)?;
         if self.at == at { self.prev() } else { Ok(()) }

@@ -59,9 +59,7 @@ impl ChangeSearch {
         if levels.ranges().newest(key, |_| true).is_some_and(|it| is_newer(it.seqno)) {
             return Ok(true);
         }
-        let deeper = (1..LEVELS).filter_map(|level| levels.find(level, key));
-        let holders = levels.level0_holders(key).chain(deeper);
-        for handle in holders.filter(|handle| self.is_newer(handle)) {
+        for handle in levels.holders(key).filter(|handle| self.is_newer(handle)) {
             let newest = |trailer: Trailer, _: &[u8]| trailer.seqno();
             if handle.table()?.get(key, MAX_SEQNO, false, newest)?.is_some_and(is_newer) {
                 return Ok(true);

@@ -151,7 +151,6 @@ pub enum LentValue {
 }
 
 /// The place of a value in the memory of its batch.
-#[derive(Clone)]
 pub struct LentPlace {
     run: usize,
     range: Range<usize>,

@@ -10,7 +10,6 @@ use crate::hot::UpdateTable;
 use crate::memtable::KeyPlace;
 use crate::table::StartedGet;
 use crate::version::expiry::ReadPoint;
-use crate::version::levels::LEVELS;
 use crate::version::view::View;
 
 /// The result of a point read in the tree.
@@ -148,17 +147,19 @@ pub fn get_timed(
 }
 
 /// Has the system begin to read the block in which [`get`] will probably find the key, unless that
-/// is in memory; returns true if it did. So gets of many keys wait for the device once.
+/// is in memory; returns true if it did. So gets of many keys wait for the device once. Nothing is
+/// begun under a range tombstone, as there is probably nothing newer in tables.
 ///
 /// Costs a search in the memtables, in the filters of the tables that may hold the key, and in one
-/// index. An error is none here: the get meets it, too.
+/// index. An error is left to the get, which tries again.
 pub fn start_get(view: &View, user_key: &[u8], seqno: SeqNo) -> bool {
     let mut memtables = view.memtables();
-    if memtables.any(|memtable| memtable.table.get(user_key, seqno, |_, _| ()).is_some()) {
+    if view.newest_range(user_key, |it| it <= seqno).is_some()
+        || memtables.any(|memtable| memtable.table.get(user_key, seqno, |_, _| ()).is_some())
+    {
         return false;
     }
-    let below = (1..LEVELS).filter_map(|level| view.levels.find(level, user_key));
-    let started = view.levels.level0_holders(user_key).chain(below).find_map(|handle| {
+    let started = view.levels.holders(user_key).find_map(|handle| {
         let started = handle.table().and_then(|table| table.start_get(user_key, seqno));
         started.map_or(Some(StartedGet::Absent), |it| (it != StartedGet::Absent).then_some(it))
     });
@@ -201,16 +202,9 @@ pub fn find<R>(
     {
         return Ok(Some(found));
     }
-    // I6: L0 newest first, then deeper levels: a deeper entry is older, so the first hit decides.
-    for handle in view.levels.level0_holders(user_key) {
+    // I6: the newest come first, so the first hit decides.
+    for handle in view.levels.holders(user_key) {
         if let Some(found) = handle.table()?.get(user_key, seqno, fill_cache, decoded)? {
-            return found.map(Some);
-        }
-    }
-    for level in 1..LEVELS {
-        if let Some(handle) = view.levels.find(level, user_key)
-            && let Some(found) = handle.table()?.get(user_key, seqno, fill_cache, decoded)?
-        {
             return found.map(Some);
         }
     }
@@ -238,10 +232,9 @@ fn find_newer<R>(
             return Ok(Some(found.unwrap_or_else(|| see(tombstone, Slot::Delete.into()))));
         }
     }
-    let levels = &view.levels;
-    let below = (1..LEVELS).filter_map(|level| levels.find(level, user_key));
-    let tables = levels.level0_holders(user_key).chain(below);
-    for handle in tables.filter(|handle| is_newer(handle.meta.summary.max_seqno)) {
+    for handle in
+        view.levels.holders(user_key).filter(|handle| is_newer(handle.meta.summary.max_seqno))
+    {
         let decoded = |trailer: Trailer, payload: &[u8]| -> Result<Option<R>> {
             Ok(visit(trailer, Payload::decode(trailer.kind()?, payload)?))
         };

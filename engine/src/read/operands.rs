@@ -20,7 +20,6 @@ use crate::read::cursor::OwnEntries;
 use crate::read::fetch::Fetcher;
 use crate::read::level_iter::ReadMode;
 use crate::read::wants::Wants;
-use crate::version::levels::LEVELS;
 use crate::version::merging::{MEMO_FROM_OPERANDS, Merging};
 use crate::version::view::View;
 use std::sync::Arc;
@@ -142,8 +141,7 @@ impl ChainReader<'_> {
             }
         }
         let mode = if self.fill_cache { ReadMode::Cached } else { ReadMode::Uncached };
-        let below = (1..LEVELS).filter_map(|level| view.levels.find(level, key));
-        for handle in view.levels.level0_holders(key).chain(below) {
+        for handle in view.levels.holders(key) {
             let summary = &handle.meta.summary;
             if summary.min_seqno > from || summary.max_seqno <= cut {
                 continue;

@@ -357,9 +357,10 @@ impl<I: EntryIter> VisibleIter<I> {
         }
     }
 
-    /// Does as [`VisibleIter::pass`] backward: moves the inner iterator from an entry of `self.key`
-    /// with this number to the newest of its input that the reader sees; from there, or from one
-    /// that it does not see, to the newest of all.
+    /// Does as [`VisibleIter::pass`] backward, from an entry of `self.key` with this number. The
+    /// bounds are the last number that the reader sees, the last one of its own transaction that it
+    /// sees, and the greatest. Moves the inner iterator to the newest entry of its input up to the
+    /// next bound, or one step if it stands there.
     #[cold]
     fn pass_back(&mut self, seqno: SeqNo) -> Result<()> {
         if matches!(self.order, KeyOrder::Custom(_)) {
@@ -484,9 +485,9 @@ mod tests {
     }
 
     /// Counts the steps of an iterator.
-    struct Counted(MemtableIter, usize);
+    struct Counted<I>(I, usize);
 
-    impl EntryIter for Counted {
+    impl<I: EntryIter> EntryIter for Counted<I> {
         fn valid(&self) -> bool {
             self.0.valid()
         }
@@ -548,16 +549,31 @@ mod tests {
     /// of them, one that began there took 3 ms.
     #[test]
     fn a_key_with_thousands_of_entries_takes_few_steps_both_ways() {
-        let table = Arc::new(Memtable::new(KeyOrder::Bytewise));
-        (1..=9999).for_each(|seqno| insert(&table, &format!("b{seqno}")));
-        insert(&table, "a10000");
-        insert(&table, "c10001");
+        let new = || Arc::new(Memtable::new(KeyOrder::Bytewise));
+        let (table, parts) = (new(), [new(), new()]);
+        for seqno in 1..=9999 {
+            insert(&table, &format!("b{seqno}"));
+            insert(&parts[seqno / 5000], &format!("b{seqno}"));
+        }
+        for entry in ["a10000", "c10001"] {
+            insert(&table, entry);
+            insert(&parts[1], entry);
+        }
+        take_few_steps(|| table.iter());
+        take_few_steps(|| {
+            let inputs = parts.iter().map(|part| SortedRunIter::Memtable(part.iter()));
+            MergeIter::new(KeyOrder::Bytewise, inputs.collect())
+        });
+    }
+
+    /// Walks both ways as readers that see three keys and one.
+    fn take_few_steps<I: EntryIter>(inner: impl Fn() -> I) {
         for (seqno, keys) in [(20_000, 3), (5000, 1)] {
             for forward in [true, false] {
                 let moment = Moment::At(ExpiryTime(0));
                 let (point, order) = (ReadPoint { seqno, moment }, KeyOrder::Bytewise);
                 let (bounds, cover) = (Bounds::default(), RangeCover::new(order.clone(), []));
-                let inner = Counted(table.iter(), 0);
+                let inner = Counted(inner(), 0);
                 let mut iter = VisibleIter::new(inner, order, point, bounds, cover);
                 if forward { iter.seek_to_first() } else { iter.seek_to_last() }.unwrap();
                 let mut seen = 0;

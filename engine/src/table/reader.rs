@@ -127,17 +127,24 @@ impl Table {
         self.index.len()
     }
 
+    /// Returns whether the filter lets the key pass, and the key's hash, or zero if the engine's
+    /// filter is absent. It counts nowhere.
+    fn ask_filter(&self, user_key: &[u8]) -> (bool, u64) {
+        let Some(filter) = &self.filter else {
+            let policy = self.policy_filter.as_ref();
+            return (policy.is_none_or(|it| it.policy.may_contain(user_key, &it.bytes)), 0);
+        };
+        let hash = key_hash(user_key);
+        (filter.may_contain(hash), hash)
+    }
+
     /// Returns the key's hash if the filter lets the key pass, or zero if the engine's filter is
     /// absent. Returns `None` if there is certainly no entry of the key.
     fn passes_filter(&self, user_key: &[u8]) -> Option<u64> {
-        let Some(filter) = &self.filter else {
-            let policy = self.policy_filter.as_ref();
-            let passes = policy.is_none_or(|it| it.policy.may_contain(user_key, &it.bytes));
-            return passes.then_some(0);
-        };
-        let hash = key_hash(user_key);
-        let passes = filter.may_contain(hash);
-        self.stats.count_filter_check(hash, !passes);
+        let (passes, hash) = self.ask_filter(user_key);
+        if self.filter.is_some() {
+            self.stats.count_filter_check(hash, !passes);
+        }
         passes.then_some(hash)
     }
 
@@ -158,12 +165,7 @@ impl Table {
     /// Has the system begin to read the block that [`Table::get`] will read, unless that is in
     /// memory. It does not count as a check of the filter.
     pub fn start_get(&self, user_key: &[u8], seqno: SeqNo) -> Result<StartedGet> {
-        let passes = match (&self.filter, &self.policy_filter) {
-            (Some(filter), _) => filter.may_contain(key_hash(user_key)),
-            (None, Some(it)) => it.policy.may_contain(user_key, &it.bytes),
-            (None, None) => true,
-        };
-        if seqno < self.meta.summary.min_seqno || !passes {
+        if seqno < self.meta.summary.min_seqno || !self.ask_filter(user_key).0 {
             return Ok(StartedGet::Absent);
         }
         let Some(number) = self.block_for(user_key, Trailer::seek(seqno))? else {

@@ -170,13 +170,17 @@ impl Levels {
         self.level0_runs().filter_map(move |run| self.find_in(run, user_key))
     }
 
+    /// Returns the tables of all levels that may hold `user_key`. I6: L0 newest first, then deeper
+    /// levels, so that what a table has of a key is newer than what those behind it have. Costs a
+    /// bisection for each sorted run.
+    pub fn holders(&self, user_key: &[u8]) -> impl Iterator<Item = &Arc<TableHandle>> {
+        let below = (1..LEVELS).filter_map(move |level| self.find(level, user_key));
+        self.level0_holders(user_key).chain(below)
+    }
+
     /// Returns the table with this id, if it is here and may hold `user_key`.
     pub fn holder(&self, id: TableId, user_key: &[u8]) -> Option<&Arc<TableHandle>> {
-        let above = self.level0_holders(user_key).find(|table| table.meta.id == id);
-        above.or_else(|| {
-            let mut below = (1..LEVELS).filter_map(|level| self.find(level, user_key));
-            below.find(|table| table.meta.id == id)
-        })
+        self.holders(user_key).find(|table| table.meta.id == id)
     }
 
     /// Returns the tables of a level below L0 that overlap the user keys from `smallest` to

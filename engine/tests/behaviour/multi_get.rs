@@ -1,7 +1,7 @@
 //! Tests of `multi_get`: reads of many keys at one moment.
 
 use crate::common;
-use cleavedb::{ParallelReads, ReadOptions};
+use cleavedb::{Options, ParallelReads, ReadOptions};
 
 #[test]
 fn in_the_order_asked_for() {
@@ -31,6 +31,29 @@ fn in_the_order_asked_for() {
             assert_eq!(found.unwrap().as_deref(), expected.as_deref(), "{number}");
         }
     }
+}
+
+/// Nothing is read for keys that a range was deleted of: the tables hold only older entries.
+#[test]
+fn of_a_range_that_was_deleted() {
+    let dir = common::dir();
+    // No table stays open, so that each look into one counts.
+    let options = Options { max_index_and_filter_bytes: Some(0), ..common::tiny() };
+    let db = common::open_with(dir.path(), options);
+    let keyspace = db.default_keyspace();
+    (0..300).for_each(|number| common::put_value(&keyspace, number, 1, 30));
+    db.compact().unwrap();
+    let snapshot = db.snapshot();
+    keyspace.delete_range(..).unwrap();
+    db.wait_idle().unwrap();
+    let before = db.stats().table_opens;
+    let keys: Vec<_> = (0..300).map(common::key).collect();
+    let found = keyspace.multi_get(&keys);
+    assert!(found.into_iter().all(|found| found.unwrap().is_none()));
+    assert_eq!(db.stats().table_opens, before);
+    let then = keyspace.multi_get_with(&keys, &ReadOptions::new().snapshot(&snapshot));
+    assert!(then.into_iter().all(|found| found.unwrap().is_some()));
+    assert!(db.stats().table_opens > before);
 }
 
 #[test]
