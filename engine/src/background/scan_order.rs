@@ -60,7 +60,7 @@ impl Background {
                     None
                 }
                 OrderPick::Wait(needed) if needed > room => {
-                    // The least one first: it can be made where more can't.
+                    // The least of several keyspaces: it can be made where more can't.
                     asked_room = if asked_room == 0 { needed } else { needed.min(asked_room) };
                     None
                 }

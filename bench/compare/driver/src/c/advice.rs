@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 unsafe extern "C" {
     fn posix_fadvise(file: c_int, offset: i64, len: i64, advice: c_int) -> c_int;
 }
+
 /// `POSIX_FADV_RANDOM` of Linux.
 const RANDOM: c_int = 1;
 

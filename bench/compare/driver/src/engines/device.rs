@@ -54,7 +54,9 @@ impl Places {
         let pair_bytes = u64::from_le_bytes(*pair_bytes);
         let (of, []) = numbers.as_chunks() else { return None };
         let of = of.iter().map(|number| u32::from_le_bytes(*number)).collect();
-        let pairs = u32::try_from(bytes_there.checked_div(pair_bytes)?).ok()?;
+        // A store that was closed without a put has no length of pairs.
+        let pairs = if bytes_there == 0 { 0 } else { bytes_there.checked_div(pair_bytes)? };
+        let pairs = u32::try_from(pairs).ok()?;
         Some(Places { of, pairs, pair_bytes })
     }
 
