@@ -76,11 +76,15 @@ impl Background {
         }
         let (choice, written) = (&keyspace.choice, flushed.chosen_bytes);
         // What was separated at write is in the log for good; what would have been, if it had not?
-        let spared = match choice.now() {
+        let log = self.runtime.set.spared();
+        let replaced = match choice.now() {
             Separation::AtFlush => flushed.spared_bytes,
-            _ if self.committer.may_spare_log(keyspace) => written,
-            _ => 0,
+            _ => {
+                log.note_kept(written);
+                if self.committer.may_spare_log(keyspace) { written } else { 0 }
+            }
         };
+        let spared = log.likely(replaced);
         let new = SeparationEvidence { written, spared, scanned, waste };
         let Some(evidence) = choice.add(new, &options) else { return };
         let reason = choose(choice.reason(), &evidence);

@@ -269,6 +269,18 @@ impl Committer {
         self.parts.runtime.snapshots.visible()
     }
 
+    /// Returns a number up to which every commit is durable, and which no entry of the tables is
+    /// above that were in a version before the call. Nothing is synced.
+    pub fn durable_between_commits(&self) -> SeqNo {
+        let newest = self.parts.runtime.set.current().newest_in_tables();
+        // What an ingest has installed is visible once the lock is had.
+        let _log = self.log.lock();
+        // I2: a version has no table beside commits before it that may be lost. What made the
+        // table's commits durable is noted only after the version is there.
+        self.parts.log.note_durable(newest);
+        self.parts.log.durable()
+    }
+
     /// Holds up all commits until the guard is dropped.
     pub fn hold(&self) -> MutexGuard<'_, Log> {
         self.log.lock()

@@ -96,10 +96,16 @@ impl LogShared {
             // I2: the segments before these are synced, and their lengths must not be known from
             // the head of one that goes.
             self.record_sealed()?;
+            let spared = self.runtime.set.spared();
+            let bytes_of = |segment: &UnsyncedSegment| segment.length - HEAD_BYTES as u64;
+            // The edit may have them removed before it returns.
+            segments.iter().for_each(|segment| spared.expect(segment.id, bytes_of(segment)));
             let remove = |segment: &UnsyncedSegment| Change::RemoveSegment { id: segment.id };
-            let installed = install(segments.iter().map(remove).collect())?;
+            let installed = install(segments.iter().map(remove).collect()).inspect_err(|_| {
+                segments.iter().for_each(|segment| spared.forget(segment.id));
+            })?;
             self.note_durable(seqno);
-            let bytes = segments.iter().map(|segment| segment.length - HEAD_BYTES as u64).sum();
+            let bytes = segments.iter().map(bytes_of).sum();
             self.runtime.counters.log_bytes_spared.add(bytes);
             self.runtime.counters.segments_dropped.add(segments.len() as u64);
             Ok((installed, bytes))
@@ -122,6 +128,15 @@ impl Committer {
         let is_oldest = oldest == keyspace.view().first_unflushed(&[]);
         let is_without_values = !log.has_fixed_values && !log.had_fixed_values;
         is_unasked && is_oldest && is_without_values && self.log().may_be_wal_only()
+    }
+
+    /// Returns true if a flush will probably replace all of the log that is not synced before the
+    /// device gets it.
+    pub fn is_log_spared(&self) -> bool {
+        let log = self.log.lock();
+        let shared = self.log();
+        let is_active_spared = log.writer.is_none() || shared.is_active_wal_only(&log);
+        is_active_spared && shared.may_be_wal_only() && shared.unsynced.are_wal_only()
     }
 
     /// Returns the end of the log before which a flush of these memtables, newest first, replaces

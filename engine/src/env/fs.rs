@@ -182,6 +182,12 @@ pub trait Fs: Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file's name. Durable after `sync_dir`.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Returns how many bytes were in the system's memory only as this thread removed their files;
+    /// it never decreases. `None` if the system doesn't tell, or has no device for files in `dir`.
+    fn removed_unwritten(&self, dir: &Path) -> Option<u64> {
+        let _ = dir;
+        None
+    }
     /// Gives a file a second name, which must not exist. Durable after `sync_dir`.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Creates a directory and its missing parents with mode 0700; it is no error if it exists.

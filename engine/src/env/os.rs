@@ -78,6 +78,12 @@ impl OsFile {
     }
 }
 
+/// The kinds of file systems that are in memory, as `statfs` tells them on Linux.
+#[cfg(target_os = "linux")]
+const TMPFS: u32 = 0x0102_1994;
+#[cfg(target_os = "linux")]
+const RAMFS: u32 = 0x8584_58f6;
+
 /// The unit in which `stat` counts blocks, whatever the file system's own block size is.
 const STAT_BLOCK_BYTES: u64 = 512;
 
@@ -317,6 +323,19 @@ impl Fs for OsFs {
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.0.check_io()?;
         fs::remove_file(path)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn removed_unwritten(&self, dir: &Path) -> Option<u64> {
+        // Files in memory are never written, and the kernel doesn't count them.
+        let kind = rustix::fs::statfs(or_here(dir)).ok()?.f_type;
+        if [TMPFS, RAMFS].contains(&(kind as u32)) {
+            return None;
+        }
+        let counts = fs::read_to_string("/proc/thread-self/io").ok()?;
+        let mut lines = counts.lines();
+        let bytes = lines.find_map(|line| line.strip_prefix("cancelled_write_bytes: "))?;
+        bytes.parse().ok()
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -64,7 +64,7 @@ pub enum CollectorStep {
 pub struct CollectorParts {
     /// The parts of the database that its rooms share.
     pub runtime: Runtime,
-    /// The writer of the log, which is synced before any entry counts as newer.
+    /// The writer of the log. An entry counts as newer once that is durable.
     pub committer: Arc<Committer>,
     /// The settings of value GC.
     pub options: GcOptions,
@@ -241,7 +241,7 @@ impl Collector {
         let counts = may_count && self.wants_liveness_scan(state, &facts, &plan, mode);
         self.set_pace(state, &facts, &plan, (mode, counts));
         if looks {
-            self.look_at_new(state, &facts)?;
+            self.look_at_new(state, &facts, mode)?;
             return Ok(CollectorStep::Worked);
         }
         if counts {

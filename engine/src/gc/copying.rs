@@ -15,6 +15,7 @@ use crate::throttle::reads::IoPriority;
 use crate::version::files::SegmentHandle;
 use crate::version::job::JobError;
 use crate::version::runtime::Runtime;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// The most bytes of one read, unless one record is longer.
@@ -31,6 +32,10 @@ pub struct VictimReader<'a> {
     /// The handle of the segment.
     pub handle: Arc<SegmentHandle>,
     file: Arc<dyn File>,
+    /// The same file through the page cache, if `file` goes around it.
+    cached: Option<Arc<dyn File>>,
+    /// False once something was not in the page cache.
+    is_in_cache: Cell<bool>,
     list: &'a [LiveRecord],
     /// The old and new place of each record that was moved, part after part in the order of keys.
     pub moved: Vec<Moved>,
@@ -91,17 +96,35 @@ impl<'a> VictimReader<'a> {
     ) -> Result<VictimReader<'a>, Failure> {
         let path = handle.path();
         let fs = &context.env.fs;
+        let failed = |error| Failure::of(vec![handle.id()], error);
         // Log segments are read through the page cache, which may still hold what users wrote
-        // lately; sorted ones are read around it.
-        let opened = match handle.segment.kind() {
-            SegmentKind::Log => fs.open(path),
-            SegmentKind::Sorted => fs.open_direct(path),
+        // lately; sorted ones are read around it, as far as it does not have them.
+        let (opened, cached) = match handle.segment.kind() {
+            SegmentKind::Log => (fs.open(path), None),
+            SegmentKind::Sorted => {
+                let cached = context.set.tables().files.get(path);
+                (fs.open_direct(path), Some(cached.map_err(failed)?))
+            }
         };
-        let file = opened.doing("open a segment", path);
-        let file = file.map_err(|error| Failure::of(vec![handle.id()], error))?;
+        let file = opened.doing("open a segment", path).map_err(failed)?;
         file.advise(AccessPattern::Sequential);
-        let moved = Vec::with_capacity(list.len());
-        Ok(VictimReader { handle, file, list, moved })
+        let (is_in_cache, moved) = (Cell::new(true), Vec::with_capacity(list.len()));
+        Ok(VictimReader { handle, file, cached, is_in_cache, list, moved })
+    }
+
+    /// Fills `bytes` from `offset` on out of the page cache, if it has them all. After the first
+    /// time that it has not, it is asked no more: each question may have the system read a block.
+    fn read_cached(&self, bytes: &mut [u8], offset: u64) -> bool {
+        let Some(cached) = self.cached.as_ref().filter(|_| self.is_in_cache.get()) else {
+            return false;
+        };
+        // The last block comes first. A long read that misses would begin a long read-ahead.
+        let last = bytes.len().saturating_sub(1) / FILE_BLOCK_BYTES as usize;
+        let start = last * FILE_BLOCK_BYTES as usize;
+        let is_there = cached.read_cached(&mut bytes[start..], offset + start as u64)
+            && cached.read_cached(bytes, offset);
+        self.is_in_cache.set(is_there);
+        is_there
     }
 
     /// Returns true if nothing in the segment is live.
@@ -297,6 +320,9 @@ impl<'a> RecordRun<'a> {
     /// Reads the run to the beginning of `bytes`.
     fn read(&self, sources: &[VictimReader<'_>], bytes: &mut [u8]) -> Result<(), Failure> {
         let source = &sources[self.source];
+        if source.read_cached(&mut bytes[..self.needed], self.start) {
+            return Ok(());
+        }
         let (file, path) = (&source.file, source.handle.path());
         let read = file.read_at(bytes, self.start).and_then(|read| match read < self.needed {
             // The file may end within the last block, but not within a record.

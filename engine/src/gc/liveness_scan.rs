@@ -6,13 +6,17 @@
 //! a table still names it. So the scan also finds garbage that a lazy compaction still keeps in
 //! tables (I4: the tree alone decides).
 //!
-//! **Only what is durable counts as newer.** The order is: the wanted segments, the visible
-//! sequence number S, the live snapshots, a sync of the log, the views. Entries newer than S are
+//! **Only what is durable counts as newer.** The order is: the wanted segments, a sequence number
+//! S, the live snapshots, the views. S is durable: it is what is visible, and the log is synced up
+//! to it before the views are taken, or it is what tables have anyway. Entries newer than S are
 //! passed over, as if they had not been written: if a crash loses them, the older value is needed,
 //! and its bytes must not be gone. So S is read between two commits: an ingest installs its
 //! segments before its number is visible, and with an S from between, all of them would be garbage.
 //! A snapshot that is taken later sees S or more, so it sees nothing that was found dead (I6: what
 //! is garbage here never comes into view again).
+//!
+//! How much is live is counted as the newest reader sees it: an entry after S counts instead of the
+//! one that it hides, whose record stays listed.
 //!
 //! Cost: one pass over the tables, which hold mostly keys and pointers; for values of 1 KiB that is
 //! about a thirtieth of the data. No lock is held. Views keep the tables that they name, but no
@@ -66,7 +70,7 @@ pub struct Live {
 /// The result of a liveness scan.
 #[derive(Debug, Clone, Default)]
 pub struct LivenessScan {
-    /// The sequence number that was visible when it began; newer entries are not in it.
+    /// Entries that are newer hide nothing in it.
     pub seqno: SeqNo,
     /// Live records by segment. Segments that a memtable may point into can have more.
     pub segments: BTreeMap<SegmentId, Live>,
@@ -75,6 +79,10 @@ pub struct LivenessScan {
     pub counted: BTreeSet<SegmentId>,
     /// Bytes of live keys and values that are kept in tables.
     pub inline_bytes: u64,
+    /// Bytes of the newest keys and values after `seqno`, which are in no other sum.
+    pub newer_bytes: u64,
+    /// Bytes of the live keys and values that these hide.
+    pub superseded_bytes: u64,
     /// Number of live entries, including those with values in segments.
     pub entries: u64,
     /// Number of entries that the walk passed.
@@ -86,13 +94,14 @@ impl LivenessScan {
     pub fn live_bytes(&self) -> u64 {
         let heads = |live: &Live| live.records.saturating_mul(RECORD_HEADER_BYTES);
         let bytes = self.segments.values().map(|live| live.bytes.saturating_sub(heads(live)));
-        bytes.fold(self.inline_bytes, u64::saturating_add)
+        let sum = bytes.fold(self.inline_bytes, u64::saturating_add);
+        sum.saturating_add(self.newer_bytes).saturating_sub(self.superseded_bytes)
     }
 }
 
 /// The input of a liveness scan.
 pub struct Scope<'a> {
-    /// The visible sequence number, read before everything else here; the log is synced up to it.
+    /// A sequence number up to which all is durable, read before everything else here.
     pub seqno: SeqNo,
     /// The live snapshots, ascending, listed after `seqno` was read.
     pub snapshots: &'a [SeqNo],
@@ -192,10 +201,12 @@ impl<'a> LivenessWalk<'a> {
         let mut seen: Option<usize> = None;
         // True if there is a newer entry of `key`, even one after S that was passed over.
         let mut is_hidden = false;
+        // True if the newest entry of `key` was passed over, and nothing older was counted yet.
+        let mut is_superseded = false;
         iter.seek_to_first()?;
         while iter.valid() {
             if key.enter(&order, iter.user_key()) {
-                (seen, is_hidden) = (None, false);
+                (seen, is_hidden, is_superseded) = (None, false, false);
             }
             let trailer = iter.trailer();
             if trailer.seqno() <= self.scope.seqno {
@@ -209,11 +220,19 @@ impl<'a> LivenessWalk<'a> {
                     // I4: an operand needs what is below it.
                     seen = (!trailer.kind()?.is_merge()).then_some(stratum);
                     let slot = Slot::decode(trailer.kind()?, iter.payload())?;
+                    if std::mem::take(&mut is_superseded) {
+                        self.liveness_scan.superseded_bytes += pair_bytes(key.bytes(), slot);
+                    }
                     self.live(key.bytes(), slot, is_hidden, &mut placing)?;
                     if placing.len() == PLACED_TOGETHER {
                         self.place(&mut placing, go_on)?;
                     }
                 }
+            } else if !is_hidden && !trailer.kind()?.is_merge() {
+                let slot = Slot::decode(trailer.kind()?, iter.payload())?;
+                self.liveness_scan.newer_bytes += pair_bytes(key.bytes(), slot);
+                // What a snapshot sees may stay live beside the newest entry.
+                is_superseded = snapshots.is_empty();
             }
             is_hidden |= !trailer.kind()?.is_merge();
             self.liveness_scan.walked += 1;
@@ -301,6 +320,15 @@ impl<'a> LivenessWalk<'a> {
     }
 }
 
+/// Returns the bytes that a pair adds to those that are live.
+fn pair_bytes(key: &[u8], slot: Slot<'_>) -> u64 {
+    match slot {
+        Slot::Delete => 0,
+        Slot::Inline(value) => (key.len() + value.len()) as u64,
+        Slot::Pointer(pointer) => u64::from(pointer.length).saturating_sub(RECORD_HEADER_BYTES),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,6 +340,8 @@ mod tests {
             let segments = (1..).map(SegmentId).zip(found.iter().map(live)).collect();
             LivenessScan { segments, inline_bytes: 5, ..LivenessScan::default() }.live_bytes()
         };
+        let hidden = LivenessScan { superseded_bytes: u64::MAX, ..LivenessScan::default() };
+        assert_eq!(hidden.live_bytes(), 0);
         assert_eq!(sum(&[(2, 118), (1, 9)]), 105, "without what records add");
         assert_eq!(sum(&[(2, 1), (1, 109)]), 105, "pointers shorter than a record");
         assert_eq!(sum(&[(0, u64::MAX), (0, u64::MAX)]), u64::MAX);

@@ -185,6 +185,26 @@ fn seeks_like_the_model() {
 }
 
 #[test]
+fn moves_towards_places_like_the_model() {
+    let Pair { table, entries } = filled(KeyOrder::Bytewise, 3000, 4);
+    let mut random = Lcg(5);
+    let mut iter = table.iter();
+    for _ in 0..6000 {
+        let [from, to] = [(); 2].map(|()| random.below(3000) as usize);
+        let (start, (key, trailer, _)) = (&entries[from], &entries[to]);
+        iter.seek(&start.0, start.1).unwrap();
+        if to > from {
+            iter.next_towards(key, *trailer).unwrap();
+            assert_stands_on(&iter, entries.get(to));
+        } else {
+            iter.prev_towards(key, *trailer).unwrap();
+            let there = if to < from { Some(to) } else { from.checked_sub(1) };
+            assert_stands_on(&iter, there.map(|at| &entries[at]));
+        }
+    }
+}
+
+#[test]
 fn gets_the_newest_entry_at_or_below_a_sequence_number() {
     for order in orders() {
         let Pair { table, entries } = filled(order, 4000, 4);

@@ -43,6 +43,7 @@ pub mod separation;
 pub mod set;
 pub mod settings;
 pub mod snapshots;
+pub mod spared;
 #[cfg(test)]
 mod tests;
 pub mod view;
@@ -158,6 +159,13 @@ impl Version {
     pub fn table_ids(&self) -> FxHashSet<TableId> {
         let levels = self.keyspaces.values().map(|keyspace| &keyspace.levels);
         levels.flat_map(|levels| levels.tables().map(|(_, table)| table.meta.id)).collect()
+    }
+
+    /// Returns the newest sequence number of an entry in a table; 0 if there is none. Costs a look
+    /// at all tables.
+    pub fn newest_in_tables(&self) -> SeqNo {
+        let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
+        tables.map(|(_, table)| table.meta.summary.max_seqno).max().unwrap_or(0)
     }
 
     /// Takes over the handles that another version of the same database has of the same files, with

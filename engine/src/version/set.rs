@@ -16,6 +16,7 @@ use crate::version::log_pins::LogPins;
 use crate::version::manifest::{AppendError, ManifestWriter};
 use crate::version::references;
 use crate::version::snapshots::Snapshots;
+use crate::version::spared::SparedLog;
 use crate::version::view::{KeyspaceState, LoggedMemtable, NewMemtables};
 use crate::version::{LogPosition, Version};
 use arc_swap::ArcSwap;
@@ -86,6 +87,7 @@ pub struct VersionSet {
     /// before all other locks.
     hard_links: Mutex<()>,
     log_pins: Arc<LogPins>,
+    spared: SparedLog,
 }
 
 /// The destination of edits.
@@ -140,12 +142,18 @@ impl VersionSet {
             files: parts.files,
             hard_links: Mutex::new(()),
             log_pins: Arc::default(),
+            spared: SparedLog::default(),
         }
     }
 
     /// Returns the pins of the log.
     pub fn log_pins(&self) -> &Arc<LogPins> {
         &self.log_pins
+    }
+
+    /// Returns what is known of the log that flushes have replaced.
+    pub fn spared(&self) -> &SparedLog {
+        &self.spared
     }
 
     /// Takes the lock for a checkpoint: no file is punched while it is held.
@@ -480,7 +488,18 @@ impl VersionSet {
             "{} is live and would be unlinked",
             path.display()
         );
-        self.tables.files.remove(path)
+        match names::parse(path) {
+            names::FileName::Segment(id) if self.spared.is_expected(id) => {
+                let unwritten = || self.env.fs.removed_unwritten(&self.tables.dir);
+                let before = unwritten();
+                self.tables.files.remove(path)?;
+                let after = unwritten();
+                let unwritten = before.zip(after).map(|(before, after)| after - before);
+                self.spared.note_removed(id, unwritten);
+                Ok(())
+            }
+            _ => self.tables.files.remove(path),
+        }
     }
 
     /// Removes files that a job wrote and whose edit did not take effect.

@@ -34,4 +34,5 @@ mod script;
 mod sessions;
 mod sync_every;
 mod table_cache;
+mod unsynced_scans;
 mod write_ahead;

@@ -32,8 +32,7 @@ impl Db {
         if core.process.is_gone() {
             return Stats::default();
         }
-        let tables = core.set.tables().stats.counts();
-        let cache = core.set.tables().cache.stats();
+        let (tables, cache) = (core.set.tables().stats.counts(), core.set.tables().cache.stats());
         let open_tables = core.set.tables().open_tables.stats();
         let tree = core.set.tables().tree.stats(&core.set.current());
         let (snapshots, oldest) = core.snapshots.summary();
@@ -94,6 +93,7 @@ impl Db {
             filter_checks: tables.filter_checks,
             filter_useful: tables.filter_useful,
             filter_false_positives: tables.filter_false_positives,
+            log_bytes_written_back: core.set.spared().written_back(),
             ..counted(counters)
         }
     }

@@ -167,9 +167,12 @@ stats! {
         user_bytes_written,
         /// Bytes written to the log, segment heads excluded.
         log_bytes_written,
-        /// Those of these bytes that a flush had replaced before anything synced them, and that the
-        /// device was spared, unless the system had written them by itself.
+        /// Those of these bytes that a flush had replaced before anything synced them, so that the
+        /// device was spared them, but for `log_bytes_written_back`.
         log_bytes_spared,
+        /// Those of the bytes spared that the system had written by itself before their file was
+        /// removed, as it does when it lacks memory. It tells on Linux only.
+        log_bytes_written_back,
         /// Syncs of log segments.
         log_syncs,
         /// Log segments begun.
@@ -327,11 +330,17 @@ stats! {
 }
 
 impl Stats {
+    /// Returns the bytes of the log that the device was given, or will be.
+    pub(super) fn log_bytes_on_device(&self) -> u64 {
+        let spared = self.log_bytes_spared.saturating_sub(self.log_bytes_written_back);
+        self.log_bytes_written.saturating_sub(spared)
+    }
+
     /// Returns the bytes written for all purposes per byte that users wrote since the opening, or 0
     /// before they wrote any. What an ingest writes counts as written by users, too, and what the
     /// device was spared of the log does not count.
     pub fn write_amplification(&self) -> f64 {
-        let written = self.log_bytes_written.saturating_sub(self.log_bytes_spared)
+        let written = self.log_bytes_on_device()
             + self.ingest_bytes_written
             + self.flush_bytes_written
             + self.compaction_bytes_written

@@ -89,7 +89,7 @@ impl Stats {
     fn fmt_written(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = listed([
             (self.user_bytes_written, "by users"),
-            (self.log_bytes_written.saturating_sub(self.log_bytes_spared), "log"),
+            (self.log_bytes_on_device(), "log"),
             (self.flush_bytes_written, "flush"),
             (self.compaction_bytes_written, "compaction"),
             (self.gc.bytes_written(), "value GC"),

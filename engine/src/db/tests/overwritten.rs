@@ -149,6 +149,27 @@ fn i04_durable_is_what_was_synced() {
     assert_eq!(db.core.committer.log().durable(), db.core.snapshots.visible(), "all was settled");
 }
 
+/// I6: entries that lead to a segment of value GC are at or below the number of its scan, after an
+/// opening, too, and if the log was never synced.
+#[test]
+fn i06_what_tables_have_is_durable() {
+    let dir = doc_dir("overwritten-tables");
+    let db = open(&dir);
+    let durable = |db: &Db| db.core.committer.durable_between_commits();
+    assert_eq!(durable(&db), 0);
+    put(&db, "a", 1);
+    assert_eq!(durable(&db), 0, "nothing was synced or flushed");
+    let flushed = db.core.snapshots.visible();
+    settle(&db);
+    assert_eq!(durable(&db), flushed);
+    db.close().unwrap();
+    let db = open(&dir);
+    assert_eq!(db.core.committer.log().durable(), 0);
+    assert_eq!(durable(&db), flushed);
+    put(&db, "a", 2);
+    assert_eq!(durable(&db), flushed, "nobody has synced that one");
+}
+
 /// I4, I8: a sync that fails vouches for nothing, whoever asks for it.
 #[cfg(feature = "sim")]
 #[test]

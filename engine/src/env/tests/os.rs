@@ -5,11 +5,23 @@ use crate::env::fs::{AccessPattern, File, Fs, Hold};
 use crate::env::{Env, OsSettings};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 fn os() -> Arc<dyn Fs> {
     Env::os(&OsSettings::default()).fs
+}
+
+/// What a file system in memory holds is never written, so nothing says what was spared.
+#[cfg(target_os = "linux")]
+#[test]
+fn removed_bytes_that_were_not_written_are_counted() {
+    let fs = os();
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let before = fs.removed_unwritten(dir);
+    assert!(before <= fs.removed_unwritten(dir), "it never decreases");
+    assert_eq!(fs.removed_unwritten(Path::new("/dev/shm")), None);
+    assert_eq!(fs.removed_unwritten(Path::new("/no/such/directory")), None);
 }
 
 #[test]

@@ -138,7 +138,7 @@ impl Collector {
         mode: Mode,
     ) -> JobResult {
         let collectable = facts.segments.iter().filter(|segment| segment.is_collectable());
-        let (task, start) = self.start(state, facts, wanted(collectable))?;
+        let (task, start) = self.start(state, facts, wanted(collectable), mode)?;
         if mode == Mode::Idle || !state.is_counted {
             return self.take_unless_paused(state, &task, start);
         }
@@ -169,7 +169,7 @@ impl Collector {
     ) -> JobResult {
         let is_asked_for = |it: &&SegmentFacts| it.is_collectable() && Some(it.id) <= newest;
         let asked_for = facts.segments.iter().filter(is_asked_for);
-        let (task, start) = self.start(state, facts, wanted(asked_for))?;
+        let (task, start) = self.start(state, facts, wanted(asked_for), Mode::Manual)?;
         self.take(state, task.run(&NEVER), start)
     }
 
@@ -180,10 +180,11 @@ impl Collector {
         state: &mut CollectorState,
         facts: &SpaceFacts,
         wanted: Vec<SegmentId>,
+        mode: Mode,
     ) -> JobResult<(Task, Start)> {
         assert!(state.counting.is_none(), "one liveness scan is under way at a time");
         let written = self.written();
-        let task = self.task(state, wanted, false)?;
+        let task = self.task(state, wanted, (false, mode))?;
         let start = Start { facts: facts.clone(), written, snapshots: task.snapshots.clone() };
         state.has_freed = false;
         Ok((task, start))
@@ -266,21 +267,38 @@ impl Collector {
         Ok(())
     }
 
+    /// Returns the number of the newest entry that may hide others if the log is not synced; `None`
+    /// if it has to be. While users write, a flush mostly replaces the log before the device gets
+    /// it. A sync would have it written after all, and that costs more than to move what its last
+    /// entries hide.
+    fn durable_without_sync(&self, state: &CollectorState, mode: Mode) -> Option<SeqNo> {
+        let committer = &self.parts.committer;
+        if !committer.is_log_spared() {
+            return None;
+        }
+        let seqno = committer.durable_between_commits();
+        finds_more(mode, seqno, state.knowledge.liveness_scan.seqno).then_some(seqno)
+    }
+
     /// Prepares a liveness scan that begins now, or, with `wanted_only`, a look at the `wanted`
     /// segments.
     fn task(
         &self,
         state: &mut CollectorState,
         wanted: Vec<SegmentId>,
-        wanted_only: bool,
+        (wanted_only, mode): (bool, Mode),
     ) -> JobResult<Task> {
         // I6: the wanted segments were in a version before this, so all entries that lead to them
         // are at or below this number, those of an ingest that was just installed, too. A snapshot
         // that is not in the list is taken later, and sees all up to the number.
-        let seqno = self.parts.committer.visible_between_commits();
+        let unsynced = self.durable_without_sync(state, mode);
+        let visible = || self.parts.committer.visible_between_commits();
+        let seqno = unsynced.unwrap_or_else(visible);
         let snapshots = self.parts.runtime.snapshots.list();
         // I4: an overwritten entry counts as dead only once the newer one is durable.
-        self.parts.committer.sync()?;
+        if unsynced.is_none() {
+            self.parts.committer.sync()?;
+        }
         let segments = wanted.iter().copied().collect();
         let entries = |view: &Arc<View>| match wanted_only {
             true => EntriesView::referencing(view, &segments),
@@ -306,9 +324,14 @@ impl Collector {
     /// only the tables that lead to them, where a liveness scan would read all. The segments are
     /// behind the head, so these are few tables, mostly the last flushes. Records that other tables
     /// hide are listed, too; they are not moved if they are known by then to be overwritten.
-    pub(super) fn look_at_new(&self, state: &mut CollectorState, facts: &SpaceFacts) -> JobResult {
+    pub(super) fn look_at_new(
+        &self,
+        state: &mut CollectorState,
+        facts: &SpaceFacts,
+        mode: Mode,
+    ) -> JobResult {
         let new = facts.segments.iter().filter(|segment| segment.is_new());
-        let task = self.task(state, wanted(new), true)?;
+        let task = self.task(state, wanted(new), (true, mode))?;
         let taken = task.run(&NEVER).inspect_err(|error| self.note_walk(error))?;
         let TimedLivenessScan { liveness_scan: found, time } = taken;
         let counters = &self.parts.runtime.counters.gc;
@@ -360,4 +383,26 @@ fn wanted<'a>(candidates: impl Iterator<Item = &'a SegmentFacts>) -> Vec<Segment
         (is_faulty, live * 1000 / segment.written.max(1), segment.id)
     });
     candidates.iter().map(|segment| segment.id).collect()
+}
+
+/// Returns true if a scan by what is `durable` without a sync can find more than the `last` one. If
+/// no flush came since then, nothing more is found without a sync. What matters more than the bytes
+/// of one is the space while it is short, and all that can be found while nobody writes.
+fn finds_more(mode: Mode, durable: SeqNo, last: SeqNo) -> bool {
+    matches!(mode, Mode::Spare | Mode::Busy) && durable > last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_is_synced_where_nothing_is_found_without() {
+        for mode in [Mode::Spare, Mode::Busy] {
+            assert_eq!([6, 5, 0].map(|durable| finds_more(mode, durable, 5)), [true, false, false]);
+        }
+        for mode in [Mode::Idle, Mode::Low, Mode::Manual] {
+            assert!(!finds_more(mode, 6, 5));
+        }
+    }
 }
