@@ -1,5 +1,6 @@
 """From the lines of an experiment to its chart and its record. Nothing here runs."""
 
+import front
 import plan
 from cells import Cells
 from conditions import of_experiment
@@ -162,7 +163,11 @@ def plane_table(experiment, figure, found):
         texts = [f"{multiple(across[name])} · {multiple(upward[name])}" for name in across]
         lines.append(f"| {size_name(size)} | " + " | ".join(texts) + " |")
     head = f"{titled(figure)[0]}, as multiples of {judge.title}: {figure.x_unit} · {figure.y_unit}:"
-    return [head, "\n".join(lines)]
+    parts = [head, "\n".join(lines)]
+    if figure.has_front:
+        parts += ["Who is ahead of whom, with both measures as multiples of the other's:",
+                  front.told(figure, found, size_name)]
+    return parts
 
 
 def header(what, engines):

@@ -1,5 +1,5 @@
-"""The experiments of WiscKey, of the introduction of Badger, and of Titan: what is run, and what is
-drawn of it. `README.md` tells how each differs from its paper.
+"""The experiments of WiscKey, of the introduction of Badger, of Titan, and the plane of writes and
+scans: what is run, and what is drawn of it. `README.md` tells how each differs from its paper.
 """
 
 from collections.abc import Callable
@@ -59,6 +59,8 @@ class Plane:
     x: Callable
     y: Callable
     follows: str = ""
+    # It is told who is ahead of whom: x should be small, and y large.
+    has_front: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,14 @@ class Experiment:
     figures: tuple
     threshold: int = EVERY_VALUE
     memory_bytes: int = WISCKEY_MEMORY_BYTES
+    # Reads and mixes take so long.
+    seconds: float = SECONDS
 
     def scale(self):
         """Its size, unless another is asked for."""
         return Scale(
             self.name, DATA_BYTES, self.memory_bytes, CACHE_MB, BUFFER_MB, list(self.sizes), 1, 1,
-            SECONDS, REST, 0, self.threshold,
+            self.seconds, REST, 0, self.threshold,
         )
 
 
@@ -290,4 +294,34 @@ TITAN = Experiment(
     THRESHOLD, MEMORY_BYTES,
 )
 
-EXPERIMENTS = {one.name: one for one in [*WISCKEY, BADGER, TITAN]}
+# Twelve seconds of scans are enough for what an engine does about their order.
+PLANE_SECONDS = 12
+PLANE_STEPS = [*WRITES, "scan100"]
+PLANE = Experiment(
+    "plane",
+    "The plane of writes and short scans",
+    "What short scans cost in writes: keys are loaded in random order, then four times as many "
+    "updates are made of keys drawn uniformly, every pair is compared, and one thread scans from "
+    "random keys for 12 seconds. The bytes are those of all of it, so also of what the scans have "
+    "an engine put in order. One point is ahead of another if it is no worse in both, and by a "
+    "fifth better in one.",
+    ("cleave-auto", "cleave-write", "cleave-off", "rocksdb", "rocksdb-blob", "leveldb"),
+    "rocksdb", (KIB, 4 * KIB, 16 * KIB),
+    (
+        LOAD, Step("overwrite-uniform", share=4, rests=True), Step("verify"),
+        Step("scan100", rests=True),
+    ),
+    (
+        BySize("updates", "a second", of("overwrite-uniform", results.rate)),
+        BySize("scans of 100", "a second", of("scan100", cells.scans_of(100))),
+        BySize("highest space of the updates", "for each live byte",
+               cells.space("overwrite-uniform", "verify", "space_highest_bytes"), least=True,
+               log=False),
+        Plane("writes and scans of 100", "device bytes for each byte written", "scans a second",
+              cells.all_of(PLANE_STEPS, cells.written), of("scan100", cells.scans_of(100)),
+              has_front=True),
+    ),
+    THRESHOLD, MEMORY_BYTES, PLANE_SECONDS,
+)
+
+EXPERIMENTS = {one.name: one for one in [*WISCKEY, BADGER, TITAN, PLANE]}

@@ -18,6 +18,7 @@ import command  # noqa: E402
 import conditions  # noqa: E402
 import drawing  # noqa: E402
 import experiments  # noqa: E402
+import front  # noqa: E402
 import papers  # noqa: E402
 import plan  # noqa: E402
 import runner  # noqa: E402
@@ -240,6 +241,26 @@ class Drawing(unittest.TestCase):
         self.assertIn("| 1 KiB | 0.333 · 0.5 | 1 · 1 |", told)
         [panel] = drawing.panels(papers.TITAN, figure, found)
         self.assertEqual(panel.series["CleaveDB at_write"], [(1000, 0.5, "1 KiB")])
+
+    def test_who_is_ahead_in_a_plane(self):
+        self.assertTrue(front.is_ahead((1, 12), (1, 10)))
+        self.assertTrue(front.is_ahead((1, 10), (1.2, 10)))
+        self.assertFalse(front.is_ahead((1, 11.9), (1, 10)), "by less than a fifth")
+        self.assertFalse(front.is_ahead((1.01, 100), (1, 10)), "worse in one")
+        found = cells.Cells([
+            line("rocksdb", "scan", pairs=100, device_write_bytes=3000),
+            line("leveldb", "scan", pairs=900, device_write_bytes=3000),
+            line("cleave-write", "scan", pairs=50, device_write_bytes=1000),
+            line("cleave-off", "scan", pairs=400, device_write_bytes=2000),
+        ])
+        figure = papers.Plane(
+            "the plane", "bytes", "scans", cells.of("scan", lambda it: it["device_write_bytes"]),
+            cells.of("scan", cells.scans_of(100)), has_front=True,
+        )
+        told = "\n".join(drawing.tables(papers.TITAN, figure, found))
+        self.assertIn("- 1 KiB, RocksDB: CleaveDB off is ahead, 0.667 · 4", told)
+        self.assertIn("- 1 KiB, LevelDB: **nobody of ours is ahead**", told)
+        self.assertIn("- 1 KiB, CleaveDB at_write: on our front", told)
 
     def test_sizes_have_names(self):
         names = [drawing.size_name(size) for size in (64, 1000, 1024, 1 << 18)]
