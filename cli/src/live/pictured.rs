@@ -1,7 +1,8 @@
 //! Reads the part of a report of space that pictures show from the JSON of another process.
 
 use cleavedb::{
-    ClassSpace, FileClass, KeyspaceSpace, SegmentSpace, SpaceCell, SpaceParts, SpaceReport,
+    ClassSpace, FileClass, KeyspaceSpace, SegmentSpace, Separation, SpaceCell, SpaceParts,
+    SpaceReport,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -62,6 +63,11 @@ fn keyspace(told: &Value) -> KeyspaceSpace {
     keyspace.tables = number(told, "tables");
     keyspace.table_bytes = number(told, "table_bytes");
     keyspace.table_entries = number(told, "table_entries");
+    keyspace.scan_cost_bytes = number(told, "scan_cost_bytes");
+    keyspace.ordered_bytes = number(told, "ordered_bytes");
+    keyspace.is_separation_chosen = told["is_separation_chosen"] == true;
+    let separation = told["separation"].as_str().and_then(Separation::from_name);
+    keyspace.separation = separation.unwrap_or_default();
     keyspace
 }
 

@@ -2,6 +2,7 @@
 
 use crate::base::error::Result;
 use crate::db::Db;
+use crate::read::demand::DemandRange;
 use crate::space::SpaceSources;
 use crate::space::report::SpaceReport;
 use std::sync::atomic::Ordering;
@@ -30,6 +31,13 @@ impl Db {
             keyspaces: &core.states(),
             log_ends: &core.log_ends,
             gc: &core.options.gc,
+            scan_costs_of: &|keyspace| {
+                let ranges = core.background.scan_costs(keyspace);
+                let sum = |of: fn(&DemandRange) -> u64| {
+                    ranges.iter().map(of).fold(0, u64::saturating_add)
+                };
+                (sum(|it| it.waste), sum(|it| it.ordered))
+            },
             is_gc_paused: core.background.gc_paused().load(Ordering::Relaxed),
             fault_of: &|segment| core.background.gc_fault(segment),
             gc_warnings: core.background.gc_warnings(),

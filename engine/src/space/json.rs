@@ -76,8 +76,16 @@ fn keyspace(keyspace: &KeyspaceSpace) -> String {
         ("table_bytes", keyspace.table_bytes),
         ("table_entries", keyspace.table_entries),
         ("stale_table_bytes", keyspace.stale_table_bytes()),
+        ("scan_cost_bytes", keyspace.scan_cost_bytes),
+        ("ordered_bytes", keyspace.ordered_bytes),
     ];
-    format!("{{\"name\":{},{}}}", quoted(&keyspace.name), fields(&numbers))
+    format!(
+        "{{\"name\":{},{},\"separation\":{},\"is_separation_chosen\":{}}}",
+        quoted(&keyspace.name),
+        fields(&numbers),
+        quoted(keyspace.separation.name()),
+        keyspace.is_separation_chosen,
+    )
 }
 
 fn holder(holder: &HolderSpace) -> String {

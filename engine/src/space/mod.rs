@@ -29,6 +29,7 @@ use crate::segment::MIN_RECORD_BYTES;
 use crate::version::Version;
 use crate::version::files::names::FileName;
 use crate::version::runtime::Runtime;
+use crate::version::settings::Separation;
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::{KeyspaceState, View};
 use files::{FileFacts, Standing, by_path};
@@ -61,6 +62,9 @@ pub struct SpaceSources<'a> {
     pub log_ends: &'a BTreeMap<SegmentId, u64>,
     /// The options of value GC.
     pub gc: &'a GcOptions,
+    /// Returns what scans have lost to strewn values of a keyspace, and what was put in order for
+    /// it, in bytes.
+    pub scan_costs_of: &'a dyn Fn(KeyspaceId) -> (u64, u64),
     /// True if the user has paused value GC.
     pub is_gc_paused: bool,
     /// Returns why value GC can't free a segment, or `None` if it can.
@@ -91,7 +95,10 @@ impl SpaceSources<'_> {
             live_bytes: 0,
         };
         for (state, view) in keyspaces.iter().zip(&views) {
-            walked.keyspace(self.runtime, &state.name, view, (seqno, &snapshots))?;
+            walked.keyspace(self.runtime, state, view, (seqno, &snapshots))?;
+        }
+        for (space, state) in walked.keyspaces.iter_mut().zip(keyspaces) {
+            (space.scan_cost_bytes, space.ordered_bytes) = (self.scan_costs_of)(state.id);
         }
         let mut segments = walked.tallies.into_segments(self.runtime.env.clock.wall());
         assert!(segments.is_sorted_by_key(|segment| segment.id), "rows are found by bisection");
@@ -172,13 +179,15 @@ impl Walked {
     fn keyspace(
         &mut self,
         runtime: &Runtime,
-        name: &str,
+        state: &KeyspaceState,
         view: &View,
         (seqno, snapshots): (u64, &[u64]),
     ) -> Result<()> {
         let tables = || view.levels.tables().map(|(_, table)| &table.meta);
         let mut space = KeyspaceSpace {
-            name: name.to_owned(),
+            name: state.name.clone(),
+            separation: state.separation(),
+            is_separation_chosen: state.options().separation == Separation::Auto,
             tables: tables().count() as u64,
             table_bytes: tables().map(|meta| meta.bytes).sum(),
             table_entries: tables().map(|meta| meta.summary.entries).sum(),

@@ -1,6 +1,7 @@
 //! The fields of a [`SpaceReport`], as plain data; `table.rs` and `json.rs` print it.
 
 use crate::base::key::SeqNo;
+use crate::version::settings::Separation;
 use std::time::Duration;
 
 /// The purpose of a file.
@@ -138,6 +139,17 @@ pub struct KeyspaceSpace {
     pub table_bytes: u64,
     /// Entries in the tables, including tombstones and versions that nobody sees.
     pub table_entries: u64,
+    /// When large values are separated: as it was set, or, where that is [`Separation::Auto`], as
+    /// the engine has chosen.
+    pub separation: Separation,
+    /// True if the engine has chosen that.
+    pub is_separation_chosen: bool,
+    /// What reads cost scans because values were strewn, in bytes that could have been moved in
+    /// that time, as far as it was not paid for putting them in order. It is known to the process
+    /// that scanned, while it has the database open.
+    pub scan_cost_bytes: u64,
+    /// Bytes of values that were put in order because of scans since the opening.
+    pub ordered_bytes: u64,
 }
 
 impl KeyspaceSpace {

@@ -83,7 +83,7 @@ fn fmt_keyspaces(keyspaces: &[KeyspaceSpace], f: &mut fmt::Formatter<'_>) -> fmt
     let width = width.unwrap_or(0).max("keyspace".len());
     writeln!(
         f,
-        "\n{:<width$} {:>10} {:>11} {:>11} {:>11} {:>11} {:>6}",
+        "\n{:<width$} {:>10} {:>11} {:>11} {:>11} {:>11} {:>6}  separates values",
         "keyspace", "live keys", "live", "inline", "pinned", "tables", "stale"
     )?;
     for keyspace in keyspaces {
@@ -99,10 +99,27 @@ fn fmt_keyspaces(keyspaces: &[KeyspaceSpace], f: &mut fmt::Formatter<'_>) -> fmt
         writeln!(
             f,
             "{name:<width$} {entries:>10} {live:>11} {inline:>11} {pinned:>11} {tables:>11} \
-             {stale:>6}"
+             {stale:>6}  {}{}",
+            keyspace.separation.name(),
+            if keyspace.is_separation_chosen { ", by choice" } else { "" }
         )?;
     }
-    Ok(())
+    keyspaces.iter().try_for_each(|keyspace| fmt_order(keyspace, f))
+}
+
+/// Says what scans of a keyspace have lost to strewn values, and what was done about it.
+fn fmt_order(keyspace: &KeyspaceSpace, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (cost, ordered) = (keyspace.scan_cost_bytes, keyspace.ordered_bytes);
+    if cost + ordered == 0 {
+        return Ok(());
+    }
+    writeln!(
+        f,
+        "{}: strewn values cost scans the time of moving {}; {} were put in order",
+        keyspace.name,
+        sized(cost),
+        sized(ordered)
+    )
 }
 
 impl fmt::Display for HolderSpace {

@@ -1,6 +1,7 @@
 //! Checks the rendering of a report, character by character.
 
 use super::report::*;
+use crate::version::settings::Separation;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -50,6 +51,10 @@ fn report() -> SpaceReport {
             tables: 3,
             table_bytes: 3 * MIB,
             table_entries: 100_000,
+            separation: Separation::AtFlush,
+            is_separation_chosen: true,
+            scan_cost_bytes: 90 * MIB,
+            ordered_bytes: 40 * MIB,
         }],
         segments: vec![
             SegmentSpace {
