@@ -269,8 +269,8 @@ impl Committer {
         self.parts.runtime.snapshots.visible()
     }
 
-    /// Returns a number up to which every commit is durable, and which no entry of the tables is
-    /// above that were in a version before the call. Nothing is synced.
+    /// Returns a number up to which every commit is durable. No entry of a table that is in the
+    /// current version at the call is above it. Nothing is synced.
     pub fn durable_between_commits(&self) -> SeqNo {
         let newest = self.parts.runtime.set.current().newest_in_tables();
         // What an ingest has installed is visible once the lock is had.

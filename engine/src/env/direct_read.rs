@@ -82,6 +82,10 @@ impl File for DirectRead {
         }
     }
 
+    fn read_cached(&self, buf: &mut [u8], offset: u64) -> bool {
+        self.file.read_cached(buf, offset)
+    }
+
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_at(buf, offset)
     }

@@ -32,10 +32,9 @@ pub struct VictimReader<'a> {
     /// The handle of the segment.
     pub handle: Arc<SegmentHandle>,
     file: Arc<dyn File>,
-    /// The same file through the page cache, if `file` goes around it.
-    cached: Option<Arc<dyn File>>,
-    /// False once something was not in the page cache.
-    is_in_cache: Cell<bool>,
+    /// True if the page cache is asked first. It is false once something was not there, and where
+    /// `file` is read through the cache anyway.
+    asks_cache: Cell<bool>,
     list: &'a [LiveRecord],
     /// The old and new place of each record that was moved, part after part in the order of keys.
     pub moved: Vec<Moved>,
@@ -99,31 +98,26 @@ impl<'a> VictimReader<'a> {
         let failed = |error| Failure::of(vec![handle.id()], error);
         // Log segments are read through the page cache, which may still hold what users wrote
         // lately; sorted ones are read around it, as far as it does not have them.
-        let (opened, cached) = match handle.segment.kind() {
-            SegmentKind::Log => (fs.open(path), None),
-            SegmentKind::Sorted => {
-                let cached = context.set.tables().files.get(path);
-                (fs.open_direct(path), Some(cached.map_err(failed)?))
-            }
-        };
+        let asks_cache = handle.segment.kind() == SegmentKind::Sorted;
+        let opened = if asks_cache { fs.open_direct(path) } else { fs.open(path) };
         let file = opened.doing("open a segment", path).map_err(failed)?;
         file.advise(AccessPattern::Sequential);
-        let (is_in_cache, moved) = (Cell::new(true), Vec::with_capacity(list.len()));
-        Ok(VictimReader { handle, file, cached, is_in_cache, list, moved })
+        let (asks_cache, moved) = (Cell::new(asks_cache), Vec::with_capacity(list.len()));
+        Ok(VictimReader { handle, file, asks_cache, list, moved })
     }
 
     /// Fills `bytes` from `offset` on out of the page cache, if it has them all. After the first
     /// time that it has not, it is asked no more: each question may have the system read a block.
     fn read_cached(&self, bytes: &mut [u8], offset: u64) -> bool {
-        let Some(cached) = self.cached.as_ref().filter(|_| self.is_in_cache.get()) else {
+        if !self.asks_cache.get() {
             return false;
-        };
+        }
         // The last block comes first. A long read that misses would begin a long read-ahead.
         let last = bytes.len().saturating_sub(1) / FILE_BLOCK_BYTES as usize;
         let start = last * FILE_BLOCK_BYTES as usize;
-        let is_there = cached.read_cached(&mut bytes[start..], offset + start as u64)
-            && cached.read_cached(bytes, offset);
-        self.is_in_cache.set(is_there);
+        let is_there = self.file.read_cached(&mut bytes[start..], offset + start as u64)
+            && self.file.read_cached(bytes, offset);
+        self.asks_cache.set(is_there);
         is_there
     }
 

@@ -15,8 +15,8 @@
 //! A snapshot that is taken later sees S or more, so it sees nothing that was found dead (I6: what
 //! is garbage here never comes into view again).
 //!
-//! How much is live is counted as the newest reader sees it: an entry after S counts instead of the
-//! one that it hides, whose record stays listed.
+//! How much is live is counted as of what was visible when the scan began, V: an entry after S
+//! counts instead of the one that it hides, whose record stays listed ([`Newer`]).
 //!
 //! Cost: one pass over the tables, which hold mostly keys and pointers; for values of 1 KiB that is
 //! about a thirtieth of the data. No lock is held. Views keep the tables that they name, but no
@@ -26,8 +26,9 @@
 use crate::base::entry::Slot;
 use crate::base::error::Result;
 use crate::base::iter::{CurrentKey, EntryIter};
-use crate::base::key::SeqNo;
+use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
+use crate::base::range_tombstone::RangeCover;
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
 use crate::segment::MIN_RECORD_BYTES;
@@ -79,10 +80,8 @@ pub struct LivenessScan {
     pub counted: BTreeSet<SegmentId>,
     /// Bytes of live keys and values that are kept in tables.
     pub inline_bytes: u64,
-    /// Bytes of the newest keys and values after `seqno`, which are in no other sum.
-    pub newer_bytes: u64,
-    /// Bytes of the live keys and values that these hide.
-    pub superseded_bytes: u64,
+    /// What lies after `seqno`.
+    pub newer: Newer,
     /// Number of live entries, including those with values in segments.
     pub entries: u64,
     /// Number of entries that the walk passed.
@@ -90,19 +89,41 @@ pub struct LivenessScan {
 }
 
 impl LivenessScan {
+    /// Returns the number of live entries, those after `seqno` included.
+    pub fn live_entries(&self) -> u64 {
+        (self.entries + self.newer.entries).saturating_sub(self.newer.superseded_entries)
+    }
+
     /// Returns the bytes of all live keys and values, without the headers of records.
     pub fn live_bytes(&self) -> u64 {
         let heads = |live: &Live| live.records.saturating_mul(RECORD_HEADER_BYTES);
         let bytes = self.segments.values().map(|live| live.bytes.saturating_sub(heads(live)));
         let sum = bytes.fold(self.inline_bytes, u64::saturating_add);
-        sum.saturating_add(self.newer_bytes).saturating_sub(self.superseded_bytes)
+        let all = sum.saturating_add(self.newer.bytes);
+        all.saturating_sub(self.newer.superseded_bytes)
     }
+}
+
+/// The entries after S that were visible when the scan began, as sums: what readers see of them,
+/// and what they hide of what is live at S. Records are listed without regard to them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Newer {
+    /// Number of entries with a value that a reader sees.
+    pub entries: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+    /// Number of live entries up to S that no reader sees any more.
+    pub superseded_entries: u64,
+    /// Bytes of their keys and values.
+    pub superseded_bytes: u64,
 }
 
 /// The input of a liveness scan.
 pub struct Scope<'a> {
-    /// A sequence number up to which all is durable, read before everything else here.
+    /// A sequence number up to which all is durable, S, read before everything else here.
     pub seqno: SeqNo,
+    /// The number that was visible then, V; S itself if the log was synced.
+    pub visible: SeqNo,
     /// The live snapshots, ascending, listed after `seqno` was read.
     pub snapshots: &'a [SeqNo],
     /// A view of every keyspace, taken after both.
@@ -201,12 +222,12 @@ impl<'a> LivenessWalk<'a> {
         let mut seen: Option<usize> = None;
         // True if there is a newer entry of `key`, even one after S that was passed over.
         let mut is_hidden = false;
-        // True if the newest entry of `key` was passed over, and nothing older was counted yet.
-        let mut is_superseded = false;
+        // The stratum in which the last entry after S that hides older ones was found.
+        let mut newer: Option<usize> = None;
         iter.seek_to_first()?;
         while iter.valid() {
             if key.enter(&order, iter.user_key()) {
-                (seen, is_hidden, is_superseded) = (None, false, false);
+                (seen, is_hidden, newer) = (None, false, None);
             }
             let trailer = iter.trailer();
             if trailer.seqno() <= self.scope.seqno {
@@ -220,19 +241,26 @@ impl<'a> LivenessWalk<'a> {
                     // I4: an operand needs what is below it.
                     seen = (!trailer.kind()?.is_merge()).then_some(stratum);
                     let slot = Slot::decode(trailer.kind()?, iter.payload())?;
-                    if std::mem::take(&mut is_superseded) {
-                        self.liveness_scan.superseded_bytes += pair_bytes(key.bytes(), slot);
+                    if newer == Some(stratum) || self.is_covered(&mut cover, key.bytes(), trailer) {
+                        let sums = &mut self.liveness_scan.newer;
+                        sums.superseded_entries += u64::from(slot != Slot::Delete);
+                        sums.superseded_bytes += pair_bytes(key.bytes(), slot);
                     }
                     self.live(key.bytes(), slot, is_hidden, &mut placing)?;
                     if placing.len() == PLACED_TOGETHER {
                         self.place(&mut placing, go_on)?;
                     }
                 }
-            } else if !is_hidden && !trailer.kind()?.is_merge() {
-                let slot = Slot::decode(trailer.kind()?, iter.payload())?;
-                self.liveness_scan.newer_bytes += pair_bytes(key.bytes(), slot);
-                // What a snapshot sees may stay live beside the newest entry.
-                is_superseded = snapshots.is_empty();
+            } else if trailer.seqno() <= self.scope.visible {
+                let stratum = stratum(snapshots, trailer.seqno());
+                if newer != Some(stratum) && !self.is_covered(&mut cover, key.bytes(), trailer) {
+                    let slot = Slot::decode(trailer.kind()?, iter.payload())?;
+                    self.liveness_scan.newer.entries += u64::from(slot != Slot::Delete);
+                    self.liveness_scan.newer.bytes += pair_bytes(key.bytes(), slot);
+                }
+                if !trailer.kind()?.is_merge() {
+                    newer = Some(stratum);
+                }
             }
             is_hidden |= !trailer.kind()?.is_merge();
             self.liveness_scan.walked += 1;
@@ -242,6 +270,13 @@ impl<'a> LivenessWalk<'a> {
             iter.next()?;
         }
         self.place(&mut placing, go_on)
+    }
+
+    /// Returns true if a range tombstone up to V, but not up to S, hides an entry from all readers.
+    fn is_covered(&self, cover: &mut RangeCover, key: &[u8], trailer: Trailer) -> bool {
+        let Scope { snapshots, visible, seqno, .. } = *self.scope;
+        let reader = oldest_reader(snapshots, stratum(snapshots, trailer.seqno()), visible);
+        visible > seqno && cover.hides(key, trailer.seqno(), reader)
     }
 
     /// Counts an entry that seems live. Its record may have been freed as garbage. Then the entry
@@ -340,8 +375,9 @@ mod tests {
             let segments = (1..).map(SegmentId).zip(found.iter().map(live)).collect();
             LivenessScan { segments, inline_bytes: 5, ..LivenessScan::default() }.live_bytes()
         };
-        let hidden = LivenessScan { superseded_bytes: u64::MAX, ..LivenessScan::default() };
-        assert_eq!(hidden.live_bytes(), 0);
+        let newer = Newer { superseded_bytes: u64::MAX, superseded_entries: 2, ..Newer::default() };
+        let hidden = LivenessScan { newer, entries: 1, ..LivenessScan::default() };
+        assert_eq!((hidden.live_bytes(), hidden.live_entries()), (0, 0));
         assert_eq!(sum(&[(2, 118), (1, 9)]), 105, "without what records add");
         assert_eq!(sum(&[(2, 1), (1, 109)]), 105, "pointers shorter than a record");
         assert_eq!(sum(&[(0, u64::MAX), (0, u64::MAX)]), u64::MAX);

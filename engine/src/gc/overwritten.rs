@@ -4,8 +4,8 @@
 //!
 //! The rules are those of `liveness_scan.rs`, and the order is: a durable sequence number, the
 //! snapshots, the views. So a newer entry found here is durable (I4), and no snapshot sees the
-//! older record, now or later (I6). The log is not synced for this: what its last segment hides is
-//! little, and moving it costs less than a sync for each relocation.
+//! older record, now or later (I6). The log is not synced for this: to move what its last
+//! segments hide costs less than a sync for each relocation.
 //!
 //! Cost: a look-up in each memtable for each record that is about to be moved, and in the tables
 //! flushed since, where filters spare most of the work.

@@ -187,10 +187,12 @@ pub fn survey(
     // The output of running compactions is on the disk in addition to their inputs.
     facts.table_bytes += context.set.unnamed_bytes();
     let relocations = version.relocations.values().map(|relocation| blocks(relocation.meta.bytes));
+    // I4, I6: the views of a liveness scan must have what leads to the segments of `version`, so
+    // all keyspaces have it by the time the facts are there: this waits for that.
+    let manifest_bytes = context.set.manifest_length();
     let fixed_files = FIXED_FILES + u64::from(context.set.tables().identity.is_encrypted());
-    facts.other_bytes = relocations.sum::<u64>()
-        + blocks(context.set.manifest_length())
-        + fixed_files * FILE_BLOCK_BYTES;
+    facts.other_bytes =
+        relocations.sum::<u64>() + blocks(manifest_bytes) + fixed_files * FILE_BLOCK_BYTES;
     debug_assert!(facts.segments.is_sorted_by_key(|it| it.id), "the newest segment comes last");
     Ok(facts)
 }

@@ -268,7 +268,8 @@ impl VersionSet {
         &self.tables
     }
 
-    /// Returns the length of the manifest in force, in bytes.
+    /// Returns the length of the manifest in force, in bytes. It waits for an edit that is being
+    /// applied, until all readers have its version.
     pub fn manifest_length(&self) -> u64 {
         self.manifest.lock().length()
     }
@@ -494,7 +495,8 @@ impl VersionSet {
                 let before = unwritten();
                 self.tables.files.remove(path)?;
                 let after = unwritten();
-                let unwritten = before.zip(after).map(|(before, after)| after - before);
+                let unwritten =
+                    before.zip(after).map(|(before, after)| after.saturating_sub(before));
                 self.spared.note_removed(id, unwritten);
                 Ok(())
             }

@@ -3,8 +3,9 @@
 //! A flush may replace segments that nobody has synced (`commit/wal_only.rs`), so that their bytes
 //! need never reach the device. The system may have written them all the same: it writes dirty
 //! pages back when there are many for its memory, and in a small control group a memtable's worth
-//! is many. Then the flush has written each value for the second time. The system tells how much it
-//! had not written only as a file is removed, so this compares the two afterwards.
+//! is many. For a while after a sync the engine asks it to, too. Then the flush has written each
+//! value for the second time. The system tells how much of a file it had not written only as that
+//! is removed, so this compares the two afterwards.
 
 use crate::base::pointer::SegmentId;
 use crate::env::sync::Mutex;

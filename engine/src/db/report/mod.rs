@@ -170,8 +170,9 @@ stats! {
         /// Those of these bytes that a flush had replaced before anything synced them, so that the
         /// device was spared them, but for `log_bytes_written_back`.
         log_bytes_spared,
-        /// Those of the bytes spared that the system had written by itself before their file was
-        /// removed, as it does when it lacks memory. It tells on Linux only.
+        /// Those of the bytes spared that the system had written before their file was removed, as
+        /// it does when it lacks memory, and as the engine asks it to for a while after a commit
+        /// that asked for a sync. It tells on Linux only.
         log_bytes_written_back,
         /// Syncs of log segments.
         log_syncs,

@@ -9,6 +9,7 @@ mod head;
 mod ingested;
 mod look;
 mod merged;
+mod newer;
 mod numbers;
 mod overwritten;
 mod relocated;

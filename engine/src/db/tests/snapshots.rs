@@ -40,10 +40,20 @@ pub(super) fn taken(
     seqno: SeqNo,
     snapshots: &[SeqNo],
     views: &[EntriesView],
+    wanted: (&[SegmentId], bool),
+) -> LivenessScan {
+    taken_up_to((seqno, seqno), snapshots, views, wanted)
+}
+
+/// Does as [`taken`] where more is visible than what counts as newer.
+pub(super) fn taken_up_to(
+    (seqno, visible): (SeqNo, SeqNo),
+    snapshots: &[SeqNo],
+    views: &[EntriesView],
     (wanted, wanted_only): (&[SegmentId], bool),
 ) -> LivenessScan {
-    let walk = 1 + u64::from(wanted_only);
-    let scope = Scope { seqno, snapshots, views, wanted, wanted_only, max_listed: 10_000, walk };
+    let (walk, max_listed) = (1 + u64::from(wanted_only), 10_000);
+    let scope = Scope { seqno, visible, snapshots, views, wanted, wanted_only, max_listed, walk };
     liveness_scan::take(&scope, || Ok(())).unwrap()
 }
 

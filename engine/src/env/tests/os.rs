@@ -5,7 +5,9 @@ use crate::env::fs::{AccessPattern, File, Fs, Hold};
 use crate::env::{Env, OsSettings};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+#[cfg(target_os = "linux")]
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 fn os() -> Arc<dyn Fs> {

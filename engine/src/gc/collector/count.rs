@@ -250,7 +250,7 @@ impl Collector {
         let entries = liveness_scan.walked;
         context.emit(Event::LivenessScanEnded { entries, took: time });
         let Start { facts, written, snapshots } = start;
-        let (live_bytes, live_records) = (liveness_scan.live_bytes(), liveness_scan.entries);
+        let (live_bytes, live_records) = (liveness_scan.live_bytes(), liveness_scan.live_entries());
         state.live.count(LiveCount { live_bytes, live_records, written });
         state.is_counted = true;
         // A snapshot at or after the scan's sequence number kept nothing live in it.
@@ -294,6 +294,7 @@ impl Collector {
         let unsynced = self.durable_without_sync(state, mode);
         let visible = || self.parts.committer.visible_between_commits();
         let seqno = unsynced.unwrap_or_else(visible);
+        let visible = if unsynced.is_some() { visible() } else { seqno };
         let snapshots = self.parts.runtime.snapshots.list();
         // I4: an overwritten entry counts as dead only once the newer one is durable.
         if unsynced.is_none() {
@@ -310,7 +311,17 @@ impl Collector {
         let context = self.parts.runtime.clone();
         state.walks += 1;
         let walk = state.walks;
-        Ok(Task { context, seqno, snapshots, views, wanted, wanted_only, max_listed, walk })
+        Ok(Task {
+            context,
+            seqno,
+            visible,
+            snapshots,
+            views,
+            wanted,
+            wanted_only,
+            max_listed,
+            walk,
+        })
     }
 
     /// Returns true if log segments that were closed since the liveness scan are worth a look, and

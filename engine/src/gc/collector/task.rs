@@ -15,6 +15,7 @@ use std::time::Duration;
 pub(super) struct Task {
     pub(super) context: Runtime,
     pub(super) seqno: SeqNo,
+    pub(super) visible: SeqNo,
     pub(super) snapshots: Vec<SeqNo>,
     pub(super) views: Vec<EntriesView>,
     pub(super) wanted: Vec<SegmentId>,
@@ -36,6 +37,7 @@ impl Task {
     pub(super) fn run(&self, is_given_up: &AtomicBool) -> JobResult<TimedLivenessScan> {
         let scope = Scope {
             seqno: self.seqno,
+            visible: self.visible,
             snapshots: &self.snapshots,
             views: &self.views,
             wanted: &self.wanted,
