@@ -1,4 +1,4 @@
-"""Who is ahead of whom in a plane: one measure that should be small, and one that should be large."""
+"""Who is ahead of whom in a plane: x should be small, and y large."""
 
 # So much better in one measure, and no worse in the other, is ahead.
 AHEAD = 1.2
