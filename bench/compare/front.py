@@ -6,15 +6,15 @@ AHEAD = 1.2
 
 def is_ahead(one, other):
     """True if a point is ahead of another; points are (small is good, large is good)."""
-    less, more = other[0] / one[0], one[1] / other[1]
-    return min(less, more) >= 1 and max(less, more) >= AHEAD
+    is_no_worse = one[0] <= other[0] and one[1] >= other[1]
+    return is_no_worse and (one[0] * AHEAD <= other[0] or one[1] >= other[1] * AHEAD)
 
 
 def points(figure, found, size):
     """The points of the engines that have one, by engine."""
     known = {one: (found.median(size, one, figure.x), found.median(size, one, figure.y))
              for one in found.engines()}
-    return {one: point for one, point in known.items() if all(point)}
+    return {one: (x, y) for one, (x, y) in known.items() if x and y is not None}
 
 
 def beaten_by(figure, found, size):
@@ -35,11 +35,13 @@ def told(figure, found, name_of):
     lines = []
     for size in found.sizes():
         known = points(figure, found, size)
+        lines += [f"- {name_of(size)}, {one.title}: no figure" for one in found.engines()
+                  if one not in known]
         for one, ahead in beaten_by(figure, found, size).items():
             head = f"- {name_of(size)}, {one.title}: "
             if ahead:
                 mine, its = known[ahead[0]], known[one]
-                less, more = mine[0] / its[0], mine[1] / its[1]
+                less, more = mine[0] / its[0], mine[1] / its[1] if its[1] else float("inf")
                 lines.append(f"{head}{ahead[0].title} is ahead, {less:.3g} · {more:.3g}")
             else:
                 lines.append(head + ("on our front" if one.ours else "**nobody of ours is ahead**"))

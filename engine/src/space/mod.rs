@@ -76,6 +76,16 @@ pub struct SpaceSources<'a> {
 }
 
 impl SpaceSources<'_> {
+    /// Notes when the values of a keyspace are separated, and what scans have lost there.
+    fn note_order(&self, space: &mut KeyspaceSpace, state: &KeyspaceState) {
+        (space.scan_cost_bytes, space.ordered_bytes) = (self.scan_costs_of)(state.id);
+        space.separation = state.options().separation;
+        // Who writes chooses, and only that process knows it.
+        if space.separation == Separation::Auto && !self.read_only {
+            (space.separation, space.is_separation_chosen) = (state.separation(), true);
+        }
+    }
+
     /// Makes the report. Reads every table, past the cache, and measures each file.
     pub fn report(self) -> Result<SpaceReport> {
         let keyspaces = self.keyspaces;
@@ -95,11 +105,10 @@ impl SpaceSources<'_> {
             live_bytes: 0,
         };
         for (state, view) in keyspaces.iter().zip(&views) {
-            walked.keyspace(self.runtime, state, view, (seqno, &snapshots))?;
+            walked.keyspace(self.runtime, &state.name, view, (seqno, &snapshots))?;
         }
-        for (space, state) in walked.keyspaces.iter_mut().zip(keyspaces) {
-            (space.scan_cost_bytes, space.ordered_bytes) = (self.scan_costs_of)(state.id);
-        }
+        let spaces = walked.keyspaces.iter_mut().zip(keyspaces);
+        spaces.for_each(|(space, state)| self.note_order(space, state));
         let mut segments = walked.tallies.into_segments(self.runtime.env.clock.wall());
         assert!(segments.is_sorted_by_key(|segment| segment.id), "rows are found by bisection");
         let parts = parts(&files, &segments);
@@ -179,15 +188,13 @@ impl Walked {
     fn keyspace(
         &mut self,
         runtime: &Runtime,
-        state: &KeyspaceState,
+        name: &str,
         view: &View,
         (seqno, snapshots): (u64, &[u64]),
     ) -> Result<()> {
         let tables = || view.levels.tables().map(|(_, table)| &table.meta);
         let mut space = KeyspaceSpace {
-            name: state.name.clone(),
-            separation: state.separation(),
-            is_separation_chosen: state.options().separation == Separation::Auto,
+            name: name.to_owned(),
             tables: tables().count() as u64,
             table_bytes: tables().map(|meta| meta.bytes).sum(),
             table_entries: tables().map(|meta| meta.summary.entries).sum(),

@@ -139,8 +139,8 @@ pub struct KeyspaceSpace {
     pub table_bytes: u64,
     /// Entries in the tables, including tombstones and versions that nobody sees.
     pub table_entries: u64,
-    /// When large values are separated: as it was set, or, where that is [`Separation::Auto`], as
-    /// the engine has chosen.
+    /// When large values are separated: as it was set, or, where that is [`Separation::Auto`] and
+    /// the database is open for writing, as the engine has chosen.
     pub separation: Separation,
     /// True if the engine has chosen that.
     pub is_separation_chosen: bool,
@@ -148,7 +148,7 @@ pub struct KeyspaceSpace {
     /// that time, as far as it was not paid for putting them in order. It is known to the process
     /// that scanned, while it has the database open.
     pub scan_cost_bytes: u64,
-    /// Bytes of values that were put in order because of scans since the opening.
+    /// Bytes of values that were put in order because of that. Both count half after an hour.
     pub ordered_bytes: u64,
 }
 

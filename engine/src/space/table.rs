@@ -110,7 +110,7 @@ fn fmt_keyspaces(keyspaces: &[KeyspaceSpace], f: &mut fmt::Formatter<'_>) -> fmt
 /// Says what scans of a keyspace have lost to strewn values, and what was done about it.
 fn fmt_order(keyspace: &KeyspaceSpace, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (cost, ordered) = (keyspace.scan_cost_bytes, keyspace.ordered_bytes);
-    if cost + ordered == 0 {
+    if (cost, ordered) == (0, 0) {
         return Ok(());
     }
     writeln!(
