@@ -151,6 +151,10 @@ mod tests {
             assert_eq!(pass.read_at(blocks, offset as u64).unwrap(), expected, "{offset}");
             assert_eq!(blocks[..expected], bytes[offset.min(300_001)..][..expected], "{offset}");
         }
+        let (mut ours, mut theirs) = (vec![1; 4096], vec![2; 4096]);
+        let [there, cached] = [plain.read_cached(&mut theirs, 0), pass.read_cached(&mut ours, 0)];
+        assert_eq!(cached, there, "the page cache is asked through either");
+        assert!(!cached || ours == theirs);
         let same = |offset: usize, len: usize| {
             let (mut ours, mut theirs) = (vec![1; len], vec![2; len]);
             let read = pass.read_at(&mut ours, offset as u64).unwrap();

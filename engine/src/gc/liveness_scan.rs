@@ -122,7 +122,8 @@ pub struct Newer {
 pub struct Scope<'a> {
     /// A sequence number up to which all is durable, S, read before everything else here.
     pub seqno: SeqNo,
-    /// The number that was visible then, V; S itself if the log was synced.
+    /// The number that was visible then, V; S itself if the log was synced, and for a look, which
+    /// does not say how much is live.
     pub visible: SeqNo,
     /// The live snapshots, ascending, listed after `seqno` was read.
     pub snapshots: &'a [SeqNo],
@@ -241,7 +242,8 @@ impl<'a> LivenessWalk<'a> {
                     // I4: an operand needs what is below it.
                     seen = (!trailer.kind()?.is_merge()).then_some(stratum);
                     let slot = Slot::decode(trailer.kind()?, iter.payload())?;
-                    if newer == Some(stratum) || self.is_covered(&mut cover, key.bytes(), trailer) {
+                    if newer == Some(stratum) || self.is_covered(&mut cover, &key, trailer, stratum)
+                    {
                         let sums = &mut self.liveness_scan.newer;
                         sums.superseded_entries += u64::from(slot != Slot::Delete);
                         sums.superseded_bytes += pair_bytes(key.bytes(), slot);
@@ -253,7 +255,7 @@ impl<'a> LivenessWalk<'a> {
                 }
             } else if trailer.seqno() <= self.scope.visible {
                 let stratum = stratum(snapshots, trailer.seqno());
-                if newer != Some(stratum) && !self.is_covered(&mut cover, key.bytes(), trailer) {
+                if newer != Some(stratum) && !self.is_covered(&mut cover, &key, trailer, stratum) {
                     let slot = Slot::decode(trailer.kind()?, iter.payload())?;
                     self.liveness_scan.newer.entries += u64::from(slot != Slot::Delete);
                     self.liveness_scan.newer.bytes += pair_bytes(key.bytes(), slot);
@@ -272,11 +274,20 @@ impl<'a> LivenessWalk<'a> {
         self.place(&mut placing, go_on)
     }
 
-    /// Returns true if a range tombstone up to V, but not up to S, hides an entry from all readers.
-    fn is_covered(&self, cover: &mut RangeCover, key: &[u8], trailer: Trailer) -> bool {
+    /// Returns true if a range tombstone up to V, but not up to S, hides an entry of the stratum
+    /// from all of its readers.
+    fn is_covered(
+        &self,
+        cover: &mut RangeCover,
+        key: &CurrentKey,
+        trailer: Trailer,
+        stratum: usize,
+    ) -> bool {
         let Scope { snapshots, visible, seqno, .. } = *self.scope;
-        let reader = oldest_reader(snapshots, stratum(snapshots, trailer.seqno()), visible);
-        visible > seqno && cover.hides(key, trailer.seqno(), reader)
+        visible > seqno && {
+            let reader = oldest_reader(snapshots, stratum, visible);
+            cover.hides(key.bytes(), trailer.seqno(), reader)
+        }
     }
 
     /// Counts an entry that seems live. Its record may have been freed as garbage. Then the entry

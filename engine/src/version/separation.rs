@@ -92,10 +92,10 @@ impl SeparationReason {
     }
 }
 
-/// Returns of how many of `bytes` bytes of values, which were flushed with the rest of memtables of
-/// `memtable_bytes`, the device was spared the log, if it was spared `spared_log_bytes` in all.
-pub fn spared_part(bytes: u64, spared_log_bytes: u64, memtable_bytes: u64) -> u64 {
-    let share = spared_log_bytes as f64 / memtable_bytes.max(1) as f64;
+/// Returns of how many of `bytes` bytes of values the device is spared the log, if it is spared
+/// `spared_log_bytes` of `all_bytes`: of the memtables that had them, or of the log of before.
+pub fn spared_part(bytes: u64, spared_log_bytes: u64, all_bytes: u64) -> u64 {
+    let share = spared_log_bytes as f64 / all_bytes.max(1) as f64;
     (bytes as f64 * share.min(1.0)) as u64
 }
 

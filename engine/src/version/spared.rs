@@ -9,6 +9,7 @@
 
 use crate::base::pointer::SegmentId;
 use crate::env::sync::Mutex;
+use crate::version::separation::spared_part;
 use std::collections::BTreeMap;
 
 /// The share is taken for all of it until so much was removed: less says little.
@@ -100,7 +101,7 @@ impl SparedShare {
         if self.removed < LEAST_REMOVED {
             return bytes;
         }
-        (bytes as f64 * (self.unwritten as f64 / self.removed as f64)) as u64
+        spared_part(bytes, self.unwritten, self.removed)
     }
 }
 

@@ -22,6 +22,7 @@ mod history;
 mod hot;
 mod ingest;
 mod model;
+mod overwrites;
 mod panics;
 mod peers;
 mod pinned_tree;

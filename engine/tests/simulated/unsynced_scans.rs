@@ -3,6 +3,7 @@
 
 use crate::client::{DIR, tiny_options};
 use crate::crash::check_all;
+use crate::overwrites::{numbers, of_a_prefix, overwrite};
 use crate::random::Dice;
 use crate::rotation::holding;
 use cleavedb::env::Env;
@@ -62,14 +63,7 @@ fn run(seed: u64, size: Size, crash_at: Option<u64>) -> (Simulation, Option<Stat
     let stats = simulation.run(|| {
         let opened = open(&env, size);
         let stats = opened.ok().map(|db| {
-            let keyspace = db.default_keyspace();
-            for number in 0..size.commits {
-                let mut value = number.to_be_bytes().to_vec();
-                value.resize(VALUE_BYTES, number as u8);
-                if keyspace.put((number * 7919 % size.keys).to_be_bytes(), value).is_err() {
-                    break;
-                }
-            }
+            overwrite(&db.default_keyspace(), size.keys, size.commits, VALUE_BYTES);
             let stats = db.stats();
             let errors = stats.background_errors;
             assert!(simulation.crashed() || errors == 0, "{:?}", stats.background_error);
@@ -89,19 +83,8 @@ fn check((env, world): (Env, Simulation)) {
         let db = open(&env, SMALL).unwrap_or_else(|error| panic!("it does not open: {error}"));
         let report = db.check().expect("a check can be made");
         assert!(report.is_clean(), "after recovery: {:?}", report.problems);
-        let pairs = db.default_keyspace().iter();
-        let number = |value: &[u8]| u64::from_be_bytes(value[..8].try_into().unwrap());
-        let mut found: Vec<u64> = pairs
-            .map(|pair| {
-                let (_, value) = pair.expect("a value reads");
-                assert!(value[8..].iter().all(|&byte| byte == number(&value) as u8));
-                number(&value)
-            })
-            .collect();
-        found.sort_unstable();
-        let end = found.last().map_or(0, |last| last + 1);
-        let wanted: Vec<u64> = (end.saturating_sub(SMALL.keys)..end).collect();
-        assert_eq!(found, wanted, "I2: the last values of the first {end} commits");
+        let found = numbers(&db);
+        assert_eq!(found, of_a_prefix(&found, SMALL.keys), "I2: a value of the first commits");
     });
 }
 

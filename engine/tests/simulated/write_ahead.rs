@@ -4,6 +4,7 @@
 
 use crate::client::{DIR, tiny_options};
 use crate::crash::check_all;
+use crate::overwrites::{numbers, of_a_prefix, overwrite};
 use crate::random::Dice;
 use crate::rotation::holding;
 use cleavedb::env::Env;
@@ -255,14 +256,7 @@ fn lost_of_overwrites(update_table_bytes: u64) -> Vec<String> {
         simulation.crash_at(crash_at);
         simulation.run(|| {
             let Ok(db) = open(&env) else { return };
-            let keyspace = db.default_keyspace();
-            for number in 0..1200_u64 {
-                let mut value = number.to_be_bytes().to_vec();
-                value.resize(40, 0);
-                if keyspace.put((number * 7919 % KEYS).to_be_bytes(), value).is_err() {
-                    break;
-                }
-            }
+            overwrite(&db.default_keyspace(), KEYS, 1200, 40);
             simulation.crash();
         });
         simulation
@@ -274,16 +268,9 @@ fn lost_of_overwrites(update_table_bytes: u64) -> Vec<String> {
         for _ in 0..25 {
             let crash_at = CREATION + dice.number_below(calls - CREATION);
             let (env, world) = run(seed, crash_at).surviving(Survivors::LoseAll, seed);
-            let mut found: Vec<u64> = world.run(|| {
-                let db = open(&env).expect("it opens");
-                let pairs = db.default_keyspace().iter();
-                let number = |value: &[u8]| u64::from_be_bytes(value[..8].try_into().unwrap());
-                pairs.map(|pair| number(&pair.expect("a value reads").1)).collect()
-            });
-            found.sort_unstable();
-            let end = found.last().map_or(0, |last| last + 1);
-            if found != (end.saturating_sub(KEYS)..end).collect::<Vec<u64>>() {
-                failures.push(format!("seed {seed}, crash at {crash_at}: of {end}: {found:?}"));
+            let found = world.run(|| numbers(&open(&env).expect("it opens")));
+            if found != of_a_prefix(&found, KEYS) {
+                failures.push(format!("seed {seed}, crash at {crash_at}: {found:?}"));
             }
         }
     }

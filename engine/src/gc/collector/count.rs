@@ -294,7 +294,7 @@ impl Collector {
         let unsynced = self.durable_without_sync(state, mode);
         let visible = || self.parts.committer.visible_between_commits();
         let seqno = unsynced.unwrap_or_else(visible);
-        let visible = if unsynced.is_some() { visible() } else { seqno };
+        let visible = if unsynced.is_some() && !wanted_only { visible() } else { seqno };
         let snapshots = self.parts.runtime.snapshots.list();
         // I4: an overwritten entry counts as dead only once the newer one is durable.
         if unsynced.is_none() {
