@@ -10,7 +10,7 @@
 //! behind.
 
 use crate::base::pointer::KeyspaceId;
-use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, with_below};
+use crate::compaction::picker::{Pick, RunningCompactions, level1_bytes, pick_level0, with_below};
 use crate::version::files::TableHandle;
 use crate::version::levels::{Levels, table_bytes};
 use crate::version::settings::KeyspaceOptions;
@@ -21,7 +21,7 @@ pub fn oldest_part<'a>(
     levels: &'a Levels,
     options: &KeyspaceOptions,
 ) -> Option<&'a [Arc<TableHandle>]> {
-    let piece = options.level1_bytes();
+    let piece = level1_bytes(levels, options);
     let mut end = 0;
     let mut large = None;
     for run in levels.level0_runs() {

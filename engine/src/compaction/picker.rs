@@ -126,8 +126,7 @@ fn are_disjoint(order: &KeyOrder, tables: &[Arc<TableHandle>]) -> bool {
 
 /// Returns the bytes of the separated values that `table` references.
 pub fn value_bytes(table: &Arc<TableHandle>) -> u64 {
-    let segments = table.meta.summary.segments.values();
-    segments.map(|used| used.bytes).fold(0, u64::saturating_add)
+    table.meta.summary.values().bytes
 }
 
 /// Returns the least and the greatest user key of the tables; `None` if there are none.
@@ -263,15 +262,34 @@ impl RunningCompactions {
 /// The user key of each level behind which its next job starts; `None` for the first table.
 pub type CompactionCursors = [Option<Vec<u8>>; LEVELS];
 
-/// Returns the target size of a level in bytes.
+/// Least number of full tables in L1's target.
+const LEAST_LEVEL1_TABLES: u64 = 8;
+
+/// Returns the target size of L1 in bytes: about what L0 brings at once. Where a flush separates
+/// values, that is as small a part of the memtables as tables are of all that is stored. A larger
+/// L1 would be rewritten for little each time: with 256 MiB instead of 32, ten million values of
+/// 1 KiB are overwritten a quarter slower (`bench/record/2026-11-26-many-keys.md`).
+pub fn level1_bytes(levels: &Levels, options: &KeyspaceOptions) -> u64 {
+    let tables: u64 = (0..LEVELS).map(|level| levels.bytes(level)).fold(0, u64::saturating_add);
+    let share = tables as f64 / (tables as f64 + levels.values().bytes as f64).max(1.0);
+    let most = options.level1_bytes();
+    // Without tables nothing is known yet.
+    let brought = if tables > 0 { (most as f64 * share) as u64 } else { most };
+    // A memtable of pointers brings more than the share of the tree.
+    let largest = levels.level(0).iter().map(|table| table.meta.bytes).max().unwrap_or_default();
+    let seen = largest.saturating_mul(options.level0_trigger as u64);
+    let least = options.table_bytes.saturating_mul(LEAST_LEVEL1_TABLES);
+    brought.max(seen).max(least).min(most)
+}
+
+/// Returns the target size of a level in bytes, where that of L1 is `base`.
 ///
 /// The deepest level has that of its place, and overflows into the next. Those above it have at
 /// most a tenth of the level below them each: what they hold hides about as much in the deepest
 /// one, and a level of a fixed size could hide most of it. None has less than L1, or entries would
 /// be merged in passing that could go further at once.
-pub fn target_bytes(level: usize, levels: &Levels, options: &KeyspaceOptions) -> u64 {
+fn target_bytes(level: usize, levels: &Levels, base: u64) -> u64 {
     debug_assert!((1..LEVELS - 1).contains(&level), "L{level} has no target");
-    let base = options.level1_bytes();
     let most = (1..level).fold(base, |bytes, _| bytes.saturating_mul(FAN_OUT));
     let deepest = levels.deepest().unwrap_or_default();
     if level >= deepest {
@@ -285,8 +303,9 @@ pub fn target_bytes(level: usize, levels: &Levels, options: &KeyspaceOptions) ->
 pub fn scores(levels: &Levels, options: &KeyspaceOptions) -> [f64; LEVELS] {
     let mut scores = [0.0; LEVELS];
     scores[0] = level0::score(levels, options);
+    let base = level1_bytes(levels, options);
     for (level, score) in scores.iter_mut().enumerate().take(LEVELS - 1).skip(1) {
-        *score = levels.bytes(level) as f64 / target_bytes(level, levels, options) as f64;
+        *score = levels.bytes(level) as f64 / target_bytes(level, levels, base) as f64;
     }
     scores
 }

@@ -120,6 +120,16 @@ impl Summary {
         Ok(())
     }
 
+    /// Returns the records of separated values that the entries point to.
+    pub fn values(&self) -> SegmentUse {
+        // I7: the numbers are from files.
+        let add = |sum: SegmentUse, used: &SegmentUse| SegmentUse {
+            count: sum.count.saturating_add(used.count),
+            bytes: sum.bytes.saturating_add(used.bytes),
+        };
+        self.segments.values().fold(SegmentUse::default(), add)
+    }
+
     /// Returns the user key of the first entry.
     pub fn smallest_key(&self) -> &[u8] {
         split_internal(&self.smallest).0

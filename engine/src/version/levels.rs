@@ -14,6 +14,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::TableId;
 use crate::base::range_tombstone::{RangeTombstone, RangeTombstones};
+use crate::table::SegmentUse;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
 use std::fmt;
@@ -35,6 +36,8 @@ pub struct Levels {
     /// The number of the newest ingest that is known: of those since the opening, and of those
     /// whose tables were there at the opening.
     ingested: SeqNo,
+    /// The records of separated values that all tables reference.
+    values: SegmentUse,
 }
 
 /// Returns the least and the greatest user key of a table, both inclusive.
@@ -61,7 +64,8 @@ impl Levels {
     pub fn new(order: KeyOrder) -> Self {
         let ranges = Arc::new(RangeTombstones::new(order.clone()));
         let run_ends = OnceLock::new();
-        Levels { order, levels: Default::default(), run_ends, ranges, ingested: 0 }
+        let values = SegmentUse::default();
+        Levels { order, levels: Default::default(), run_ends, ranges, ingested: 0, values }
     }
 
     /// Creates levels with these tables, for tests of deciders.
@@ -117,6 +121,11 @@ impl Levels {
     /// Returns the bytes of all tables of one level.
     pub fn bytes(&self, level: usize) -> u64 {
         table_bytes(&self.levels[level])
+    }
+
+    /// Returns the records of separated values that all tables reference.
+    pub fn values(&self) -> SegmentUse {
+        self.values
     }
 
     /// Returns the number of entries of all tables. Costs a look at each.
@@ -332,6 +341,10 @@ impl Levels {
             let order = &self.order;
             tables.partition_point(|other| order.compare(bounds(other).0, low).is_lt())
         };
+        // I7: the numbers are from files. A wrong sum changes the sizes of levels, no more.
+        let values = table.meta.summary.values();
+        self.values.count = self.values.count.saturating_add(values.count);
+        self.values.bytes = self.values.bytes.saturating_add(values.bytes);
         tables.insert(index, table);
         self.run_ends = OnceLock::new();
         Ok(())
@@ -345,9 +358,13 @@ impl Levels {
             let index = tables.iter().position(|table| table.meta.id == id)?;
             Some(tables.remove(index))
         });
-        found.ok_or_else(|| {
+        let table = found.ok_or_else(|| {
             Error::corruption(format!("an edit removes table {id} from level {level}, not there"))
-        })
+        })?;
+        let values = table.meta.summary.values();
+        self.values.count = self.values.count.saturating_sub(values.count);
+        self.values.bytes = self.values.bytes.saturating_sub(values.bytes);
+        Ok(table)
     }
 
     /// Checks the order of L0. A table that was flushed may have entries from before and from after

@@ -111,10 +111,11 @@ pub struct KeyspaceOptions {
     /// The number of tables in L0 that starts a compaction, where those of one ingest count as one.
     /// Default 4.
     pub level0_trigger: usize,
-    /// Target size of L1, in bytes. Default 256 MiB. It counts as at most `level0_trigger`
-    /// memtables: a larger L1 would be rewritten for little at a time. Each deeper level is at most
-    /// ten times larger, and all but the deepest are at most a tenth of the next, if they have more
-    /// than this.
+    /// Target size of L1, in bytes. Default 256 MiB. It counts as at most what `level0_trigger`
+    /// memtables bring to the tree, but eight tables at least: a larger L1 would be rewritten for
+    /// little at a time, and separated values are not rewritten with it. Each deeper level is at
+    /// most ten times larger, and all but the deepest are at most a tenth of the next, if they have
+    /// more than this.
     pub level_base_bytes: u64,
     /// Values that are put without an expiry of their own expire after this time, in whole
     /// milliseconds. Default `None`: they never do. What was put before a change keeps its time.
@@ -148,7 +149,8 @@ impl Default for KeyspaceOptions {
 }
 
 impl KeyspaceOptions {
-    /// Returns the target size of L1: about what L0 brings at once, and no more than was asked for.
+    /// Returns the target size of L1 if no value is separated: about what L0 brings at once, and no
+    /// more than was asked for.
     pub(crate) fn level1_bytes(&self) -> u64 {
         self.memtable_bytes.saturating_mul(self.level0_trigger as u64).min(self.level_base_bytes)
     }
