@@ -240,7 +240,7 @@ def memory(setting):
             _, stats = cleave.parse(result)
             names = ("cache_capacity_bytes", "memtable_capacity_bytes", "index_and_filter_bytes")
             parts = [cleave.find_number(stats, name) for name in names]
-            # Value GC has 32 MiB, `gc.memory_bytes`.
+            # Value GC moves records by 16 MiB, and needs as much for lists of so few records.
             allowed = None if None in parts else (sum(parts) + (32 + 64) * MIB) / MIB
             rows.append({
                 "what": word,
@@ -250,7 +250,7 @@ def memory(setting):
             })
     columns = ["peak RSS MiB", "allowed MiB", "share"]
     sections = [
-        "Allowed: cache + memtables + filters, as the statistics say, + 32 MiB of value GC "
+        "Allowed: cache + memtables + filters, as the statistics say, + 32 MiB for value GC "
         "+ 64 MiB."
     ]
     for word in ("fill", "read"):

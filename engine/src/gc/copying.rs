@@ -7,9 +7,9 @@ use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::base::size::FILE_BLOCK_BYTES;
 use crate::env::aligned::AlignedBuffer;
 use crate::env::fs::{AccessPattern, File};
-use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::overwritten::Overwritten;
 use crate::gc::quarantine::is_damage;
+use crate::gc::record_list::{LiveRecord, RecordList};
 use crate::segment::{RecordView, SegmentKind, SortedWriter};
 use crate::throttle::reads::IoPriority;
 use crate::version::files::SegmentHandle;
@@ -35,7 +35,7 @@ pub struct VictimReader<'a> {
     /// True if the page cache is asked first. It is false once something was not there, and where
     /// `file` is read through the cache anyway.
     asks_cache: Cell<bool>,
-    list: &'a [LiveRecord],
+    list: &'a RecordList,
     /// The old and new place of each record that was moved, part after part in the order of keys.
     pub moved: Vec<Moved>,
 }
@@ -91,7 +91,7 @@ impl<'a> VictimReader<'a> {
     pub fn open(
         context: &Runtime,
         handle: Arc<SegmentHandle>,
-        list: &'a [LiveRecord],
+        list: &'a RecordList,
     ) -> Result<VictimReader<'a>, Failure> {
         let path = handle.path();
         let fs = &context.env.fs;
@@ -158,7 +158,7 @@ pub fn copy(
     memory: CopyMemory<'_>,
 ) -> Result<u64, Failure> {
     let items = sources.iter().enumerate().flat_map(|(source, open)| {
-        open.list.iter().map(move |&record| RecordToMove { source, record })
+        open.list.iter().map(move |record| RecordToMove { source, record })
     });
     let mut items: Vec<RecordToMove> = items.collect();
     items.sort_unstable_by_key(|item| (item.source, item.record.offset));
@@ -254,10 +254,6 @@ impl<'b> Loaded<'b> {
             end += run.kept();
         }
         places.sort_unstable_by_key(|(item, _)| item.record.rank);
-        debug_assert!(
-            places.windows(2).all(|pair| pair[0].0.record.rank < pair[1].0.record.rank),
-            "the lists are of one walk, as ranks of different walks do not compare"
-        );
         let bytes: &'b [u8] = bytes;
         let record = |(item, start): (RecordToMove, usize)| LoadedRecord {
             item,
@@ -384,8 +380,8 @@ mod tests {
     use super::*;
 
     /// Returns records of two segments: one of `length` bytes every `step` bytes.
-    fn items(count: u32, length: u32, step: u64) -> Vec<RecordToMove> {
-        let record = |rank: u32| LiveRecord { rank, length, offset: u64::from(rank) * step };
+    fn items(count: u64, length: u32, step: u64) -> Vec<RecordToMove> {
+        let record = |rank| LiveRecord { rank, length, offset: rank * step };
         let of = |source| move |rank| RecordToMove { source, record: record(rank) };
         (0..count).map(of(0)).chain((0..count).map(of(1))).collect()
     }

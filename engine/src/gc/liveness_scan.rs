@@ -29,6 +29,7 @@ use crate::base::iter::{CurrentKey, EntryIter};
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::base::range_tombstone::RangeCover;
+use crate::gc::record_list::{LiveRecord, RecordList};
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
 use crate::segment::MIN_RECORD_BYTES;
@@ -42,17 +43,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Least bytes of a record besides its key and value.
 const RECORD_HEADER_BYTES: u64 = MIN_RECORD_BYTES as u64;
 
-/// A live record of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LiveRecord {
-    /// Its rank in the order of keyspaces and keys, among all records of the liveness scan.
-    pub rank: u32,
-    /// Length of the record in bytes.
-    pub length: u32,
-    /// Offset in the segment.
-    pub offset: u64,
-}
-
 /// The live records of one segment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Live {
@@ -61,11 +51,18 @@ pub struct Live {
     /// Bytes of live records.
     pub bytes: u64,
     /// The records in the order of keys; `None` if they were not asked for or there was no room.
-    pub list: Option<Vec<LiveRecord>>,
+    pub list: Option<RecordList>,
     /// True if the list was asked for, but there was no room.
     pub is_given_up: bool,
     /// The number of the walk that found them; ranks of different walks do not compare.
     pub walk: u64,
+}
+
+impl Live {
+    /// Returns the bytes of memory that the list takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.list.as_ref().map_or(0, RecordList::memory_bytes)
+    }
 }
 
 /// The result of a liveness scan.
@@ -137,9 +134,9 @@ pub struct Scope<'a> {
     /// them. Entries that other tables and memtables hide are then found live, and a record that is
     /// missing is not reported as an error.
     pub wanted_only: bool,
-    /// The most records listed in all. If there are more, lists of the least wanted segments are
-    /// given up, except for the first segment's.
-    pub max_listed: usize,
+    /// The most bytes of memory for all lists. If they need more, those of the least wanted
+    /// segments are given up, except for the first segment's.
+    pub max_list_bytes: usize,
     /// The number of this walk, which no other walk has.
     pub walk: u64,
 }
@@ -154,8 +151,8 @@ pub fn take(scope: &Scope<'_>, mut go_on: impl FnMut() -> JobResult) -> JobResul
         walk.keyspace(view, &mut go_on)?;
     }
     debug_assert_eq!(
-        walk.segments.iter().filter_map(|(_, live)| Some(live.list.as_ref()?.len())).sum::<usize>(),
-        walk.listed_records,
+        walk.segments.iter().map(|(_, live)| live.memory_bytes()).sum::<usize>(),
+        walk.list_bytes,
         "the memory of the lists is bounded by their sum"
     );
     debug_assert!(
@@ -183,14 +180,16 @@ struct LivenessWalk<'a> {
     known: FxHashMap<SegmentId, usize>,
     /// Number of wanted segments that still have a list.
     listed_segments: usize,
-    listed_records: usize,
-    rank: u32,
+    list_bytes: usize,
+    rank: u64,
 }
 
 impl<'a> LivenessWalk<'a> {
     fn new(scope: &'a Scope<'a>) -> Self {
         let walk = scope.walk;
-        let list = |&id: &SegmentId| (id, Live { list: Some(Vec::new()), walk, ..Live::default() });
+        let list = |&id: &SegmentId| {
+            (id, Live { list: Some(RecordList::default()), walk, ..Live::default() })
+        };
         LivenessWalk {
             scope,
             liveness_scan: LivenessScan {
@@ -202,7 +201,7 @@ impl<'a> LivenessWalk<'a> {
             segments: scope.wanted.iter().map(list).collect(),
             known: scope.wanted.iter().enumerate().map(|(number, &id)| (id, number)).collect(),
             listed_segments: scope.wanted.len(),
-            listed_records: 0,
+            list_bytes: 0,
             rank: 0,
         }
     }
@@ -342,10 +341,11 @@ impl<'a> LivenessWalk<'a> {
         live.bytes += u64::from(place.length);
         if let Some(list) = &mut live.list {
             let ValuePointer { length, offset, .. } = place;
+            self.list_bytes -= list.memory_bytes();
             list.push(LiveRecord { rank: self.rank, length, offset });
+            self.list_bytes += list.memory_bytes();
             self.rank += 1;
-            self.listed_records += 1;
-            if self.listed_records > self.scope.max_listed || self.rank == u32::MAX {
+            if self.list_bytes > self.scope.max_list_bytes {
                 self.give_up_a_list();
             }
         }
@@ -359,7 +359,7 @@ impl<'a> LivenessWalk<'a> {
             let (_, live) = &mut self.segments[self.listed_segments];
             live.is_given_up = true;
             if let Some(list) = live.list.take().filter(|list| !list.is_empty()) {
-                self.listed_records -= list.len();
+                self.list_bytes -= list.memory_bytes();
                 return;
             }
         }

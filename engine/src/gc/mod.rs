@@ -37,6 +37,7 @@ pub mod overwritten;
 pub mod picker;
 pub mod punch;
 pub mod quarantine;
+pub mod record_list;
 pub mod relocate;
 pub mod settings;
 pub mod survey;

@@ -20,9 +20,9 @@ use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
 use crate::costly_check;
 use crate::gc::copying::{self, CopyMemory, Failure, Moved, VictimReader};
-use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::overwritten::Overwritten;
 use crate::gc::punch::runs::total;
+use crate::gc::record_list::RecordList;
 use crate::relocation::{RelocationMeta, RelocationWriter};
 use crate::segment::{RecordSeal, SegmentIdentity, SegmentKind, SortedWriter};
 use crate::version::Version;
@@ -40,7 +40,7 @@ pub struct VictimRecords {
     /// The id of the segment.
     pub id: SegmentId,
     /// The records that a liveness scan found live in it.
-    pub list: Vec<LiveRecord>,
+    pub list: RecordList,
 }
 
 /// The results of relocations and of declared holes, as counts.

@@ -39,11 +39,13 @@ pub struct GcOptions {
     /// The least share of garbage of segments that are collected while the database is idle, even
     /// if the settled bound holds. Default 0.5, from 0.05 to 1.
     pub discardable_ratio: f64,
-    /// Memory for lists of live records while segments are collected, in bytes. Default 32 MiB. One
-    /// liveness scan lists records in half of it, 16 bytes each, while the lists of the previous
-    /// one are still in use. Records that are being moved take half as much once more, but room
-    /// for one read at least: a MiB, or the largest of them. With less memory, more rounds are
-    /// needed for the same work, and moved values are in key order by smaller parts.
+    /// The most memory for lists of live records while segments are collected, in bytes. Default
+    /// 128 MiB. One liveness scan lists records in half of it, while the lists of the previous one
+    /// are still in use: about one and a half bytes for each record in a sorted segment if all have
+    /// one length, three to six if not, and some more in the log. Records that are being moved take
+    /// an eighth as much once more, but room for one read at least: a MiB, or the largest of them.
+    /// With less memory, more liveness scans are needed for the same work, each of which reads all
+    /// keys, and moved values are in key order by smaller parts.
     pub memory_bytes: u64,
     /// Whether to free dead bytes by punching holes into files, where the file system can do that
     /// and it is cheaper than moving what is live: for values from about 16 KiB on. Default true.
@@ -59,7 +61,7 @@ impl Default for GcOptions {
             settled_space_amplification: 1.2,
             space_allowance_bytes: 256 << 20,
             discardable_ratio: 0.5,
-            memory_bytes: 32 << 20,
+            memory_bytes: 128 << 20,
             punch: true,
         }
     }

@@ -6,8 +6,9 @@ use crate::base::pointer::SegmentId;
 use crate::base::size::FILE_BLOCK_BYTES;
 use crate::gc::facts::{DeadRuns, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::hidden_share::TreeSpread;
-use crate::gc::liveness_scan::{Live, LiveRecord, LivenessScan};
+use crate::gc::liveness_scan::{Live, LivenessScan};
 use crate::gc::punch::runs::{MAX_HOLES, dead_runs, total};
+use crate::gc::record_list::{LiveRecord, RecordList};
 use crate::gc::relocate::VictimRecords;
 use crate::memtable::RecordBytes;
 use crate::relocation::RelocationMeta;
@@ -73,7 +74,8 @@ impl Knowledge {
         for (id, live) in &mut self.liveness_scan.segments {
             let segment = version.segments.get(id).filter(|segment| !segment.holes.is_empty());
             if let (Some(segment), Some(list)) = (segment, &mut live.list) {
-                list.retain(|it| !segment.is_punched(it.offset, it.length.into()));
+                let is_kept = |it: &LiveRecord| !segment.is_punched(it.offset, it.length.into());
+                *list = list.iter().filter(is_kept).collect();
             }
         }
     }
@@ -88,14 +90,9 @@ impl Knowledge {
         }
     }
 
-    /// Returns the number of listed records.
-    pub fn listed(&self) -> usize {
-        self.liveness_scan
-            .segments
-            .values()
-            .filter_map(|live| live.list.as_ref())
-            .map(Vec::len)
-            .sum()
+    /// Returns the bytes of memory that lists take.
+    pub fn list_bytes(&self) -> usize {
+        self.liveness_scan.segments.values().map(Live::memory_bytes).sum()
     }
 
     fn learn(&mut self, id: SegmentId, live: Live, written: u64) {
@@ -297,7 +294,7 @@ fn physical(
 
 /// Returns the runs of dead bytes that are worth a call, if the live records are long enough for
 /// punching.
-fn runs_to_punch(list: &[LiveRecord], live: &LiveSegment, cost: &PunchCost) -> Option<DeadRuns> {
+fn runs_to_punch(list: &RecordList, live: &LiveSegment, cost: &PunchCost) -> Option<DeadRuns> {
     if !are_long(list) {
         return None;
     }
@@ -313,9 +310,8 @@ fn runs_to_punch(list: &[LiveRecord], live: &LiveSegment, cost: &PunchCost) -> O
 }
 
 /// Returns true if the live records are so long that dead ones of that kind leave room for holes.
-pub fn are_long(list: &[LiveRecord]) -> bool {
-    let bytes: u64 = list.iter().map(|record| u64::from(record.length)).sum();
-    bytes >= LEAST_PUNCHED_RECORD * list.len().max(1) as u64
+pub fn are_long(list: &RecordList) -> bool {
+    list.record_bytes() >= LEAST_PUNCHED_RECORD * list.len().max(1) as u64
 }
 
 #[cfg(test)]

@@ -52,8 +52,9 @@ pub(super) fn taken_up_to(
     views: &[EntriesView],
     (wanted, wanted_only): (&[SegmentId], bool),
 ) -> LivenessScan {
-    let (walk, max_listed) = (1 + u64::from(wanted_only), 10_000);
-    let scope = Scope { seqno, visible, snapshots, views, wanted, wanted_only, max_listed, walk };
+    let (walk, max_list_bytes) = (1 + u64::from(wanted_only), 160_000);
+    let scope =
+        Scope { seqno, visible, snapshots, views, wanted, wanted_only, max_list_bytes, walk };
     liveness_scan::take(&scope, || Ok(())).unwrap()
 }
 

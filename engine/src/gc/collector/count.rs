@@ -10,7 +10,6 @@ use crate::events::Event;
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
 use crate::gc::first_scan::{FirstScanNeed, hideable_bytes, is_first_scan_due};
 use crate::gc::live_estimate::{LiveCount, LivenessScanNeed, Written};
-use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::picker::{GcPlan, Mode};
 use crate::gc::survey::are_long;
 use crate::version::entries::EntriesView;
@@ -257,7 +256,7 @@ impl Collector {
         state.snapshots = snapshots.into_iter().filter(|&it| it < liveness_scan.seqno).collect();
         let mut lists = liveness_scan.segments.values().filter_map(|live| live.list.as_ref());
         let is_unknown = self.parts.options.punch && state.puncher.costs.is_unknown();
-        let may_punch = is_unknown && lists.any(|list| are_long(list));
+        let may_punch = is_unknown && lists.any(are_long);
         state.knowledge.renew(liveness_scan, &facts, &context.set.current());
         if may_punch {
             state.puncher.costs.probe(context);
@@ -306,8 +305,8 @@ impl Collector {
             false => EntriesView::of(view),
         };
         let views = self.views()?.iter().map(entries).collect();
-        let listed = if wanted_only { state.knowledge.listed() } else { 0 };
-        let max_listed = self.max_listed().saturating_sub(listed);
+        let in_use = if wanted_only { state.knowledge.list_bytes() } else { 0 };
+        let max_list_bytes = self.max_list_bytes().saturating_sub(in_use);
         let context = self.parts.runtime.clone();
         state.walks += 1;
         let walk = state.walks;
@@ -319,7 +318,7 @@ impl Collector {
             views,
             wanted,
             wanted_only,
-            max_listed,
+            max_list_bytes,
             walk,
         })
     }
@@ -327,7 +326,7 @@ impl Collector {
     /// Returns true if log segments that were closed since the liveness scan are worth a look, and
     /// there is room for the lists.
     pub(super) fn wants_look(&self, state: &CollectorState, plan: &GcPlan) -> bool {
-        let has_room = || state.knowledge.listed() < self.max_listed();
+        let has_room = || state.knowledge.list_bytes() < self.max_list_bytes();
         state.is_counted && plan.after_look > 0 && has_room()
     }
 
@@ -360,10 +359,10 @@ impl Collector {
         }
     }
 
-    /// Returns the number of records that a liveness scan may list: those that fit in half of the
-    /// memory, because the lists of the last scan are in use until it ends.
-    fn max_listed(&self) -> usize {
-        self.parts.options.memory_bytes as usize / 2 / size_of::<LiveRecord>()
+    /// Returns the most bytes that the lists of a liveness scan may take: half of the memory, as
+    /// the lists of the last scan are in use until it ends.
+    fn max_list_bytes(&self) -> usize {
+        self.parts.options.memory_bytes as usize / 2
     }
 
     /// Returns a view of each keyspace that has tables. One that is just being created has none.

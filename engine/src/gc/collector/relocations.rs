@@ -96,7 +96,7 @@ impl Collector {
         let begun = clock.now();
         let moved = match self.overwritten(state) {
             Ok(overwritten) => {
-                let most_bytes = self.parts.options.memory_bytes / 2;
+                let most_bytes = self.parts.options.memory_bytes / 8;
                 let memory = CopyMemory { buffer: &mut state.buffer, most_bytes };
                 relocate::run(&self.parts.runtime, &group, &overwritten, memory)
             }

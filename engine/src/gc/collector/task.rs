@@ -20,7 +20,7 @@ pub(super) struct Task {
     pub(super) views: Vec<EntriesView>,
     pub(super) wanted: Vec<SegmentId>,
     pub(super) wanted_only: bool,
-    pub(super) max_listed: usize,
+    pub(super) max_list_bytes: usize,
     pub(super) walk: u64,
 }
 
@@ -42,7 +42,7 @@ impl Task {
             views: &self.views,
             wanted: &self.wanted,
             wanted_only: self.wanted_only,
-            max_listed: self.max_listed,
+            max_list_bytes: self.max_list_bytes,
             walk: self.walk,
         };
         let clock = &self.context.env.clock;

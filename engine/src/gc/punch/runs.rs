@@ -4,7 +4,7 @@
 //! I5: a range touches neither a block that holds a byte of a live record nor the segment's head. A
 //! range for one call is dead from end to end: only earlier holes may lie in it.
 
-use crate::gc::liveness_scan::LiveRecord;
+use crate::gc::record_list::RecordList;
 use crate::version::{HOLE_UNIT, Holes};
 
 /// The most holes of a segment; one that would have more is moved instead. Each hole is an extent
@@ -24,7 +24,7 @@ pub struct PunchRange {
 
 /// Returns the dead ranges of a segment of `sealed` bytes whose live records are in `list`,
 /// ascending. Each range has at least `least` bytes that are in none of `holes`.
-pub fn dead_runs(list: &[LiveRecord], sealed: u64, holes: &Holes, least: u64) -> Vec<PunchRange> {
+pub fn dead_runs(list: &RecordList, sealed: u64, holes: &Holes, least: u64) -> Vec<PunchRange> {
     let mut live: Vec<(u64, u64)> =
         list.iter().map(|it| (it.offset, it.offset + u64::from(it.length))).collect();
     live.sort_unstable();
@@ -101,16 +101,17 @@ pub fn total(holes: &Holes) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gc::record_list::LiveRecord;
 
     const K: u64 = 1 << 10;
 
-    fn list(records: &[(u64, u64)]) -> Vec<LiveRecord> {
-        let record = |&(offset, length): &(u64, u64)| LiveRecord {
-            rank: 0,
+    fn list(records: &[(u64, u64)]) -> RecordList {
+        let record = |(rank, &(offset, length)): (u64, &(u64, u64))| LiveRecord {
+            rank,
             offset,
             length: u32::try_from(length).unwrap(),
         };
-        records.iter().map(record).collect()
+        (0..).zip(records).map(record).collect()
     }
 
     fn runs(records: &[(u64, u64)], sealed: u64, holes: &[(u64, u64)]) -> Vec<(u64, u64, u64)> {

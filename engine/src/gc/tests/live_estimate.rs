@@ -70,16 +70,16 @@ fn a_liveness_scan_is_due_when_space_may_be_over_its_bound() {
     live.count(counted(640, written(600, 0)));
     live.count(counted(640, written(640, 0)));
     assert!(!live.is_liveness_scan_due(&need(2000, written(640, 0))), "nothing has changed");
-    assert!(!live.is_liveness_scan_due(&need(2000, written(735, 0))), "little has changed");
-    assert!(live.is_liveness_scan_due(&need(2000, written(736, 0))), "half of the slack");
+    assert!(!live.is_liveness_scan_due(&need(2000, written(687, 0))), "little has changed");
+    assert!(live.is_liveness_scan_due(&need(2000, written(688, 0))), "a quarter of the slack");
     assert!(!live.is_liveness_scan_due(&need(700, written(736, 0))), "the bound holds in any case");
     let exhausted = |put| LivenessScanNeed { exhausted: true, ..need(2000, written(put, 0)) };
     assert!(live.is_liveness_scan_due(&exhausted(650)), "nothing is left to free");
     assert!(!live.is_liveness_scan_due(&exhausted(649)));
     let wider = SpaceBounds { ceiling: 2.0, ..BOUNDS };
     let at_wider = |put| LivenessScanNeed { bounds: wider, ..need(2000, written(put, 0)) };
-    assert!(live.is_liveness_scan_due(&at_wider(960)), "half of a wider slack");
-    assert!(!live.is_liveness_scan_due(&at_wider(959)));
+    assert!(live.is_liveness_scan_due(&at_wider(800)), "a quarter of a wider slack");
+    assert!(!live.is_liveness_scan_due(&at_wider(799)));
     let idle = LivenessScanNeed { mode: Mode::Idle, ..need(700, written(650, 0)) };
     assert!(live.is_liveness_scan_due(&idle), "while idle single segments count");
     let unchanged = LivenessScanNeed { mode: Mode::Idle, ..need(2000, written(640, 0)) };
@@ -107,8 +107,8 @@ fn a_liveness_scan_is_due_when_space_may_be_over_its_bound() {
         bounds: SpaceBounds { allowance, ..BOUNDS },
         ..need(2000, written(put, 0))
     };
-    assert!(live.is_liveness_scan_due(&allowed(768)), "half of the allowance");
-    assert!(!live.is_liveness_scan_due(&allowed(767)));
+    assert!(live.is_liveness_scan_due(&allowed(704)), "a quarter of the allowance");
+    assert!(!live.is_liveness_scan_due(&allowed(703)));
 }
 
 #[test]
