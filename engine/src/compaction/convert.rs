@@ -19,7 +19,7 @@ use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::{KeyspaceId, TableId};
 use crate::base::value::Value;
 use crate::compaction::job::CompactionReport;
-use crate::compaction::picker::{Pick, value_bytes};
+use crate::compaction::picker::Pick;
 use crate::compaction::piece_end::PieceEnd;
 use crate::compaction::reorganize;
 use crate::compaction::separate::{Separator, least_value_bytes};
@@ -253,7 +253,7 @@ impl Converting {
 
 /// Returns the bytes of all values of a table, wherever they are.
 pub fn all_value_bytes(table: &Arc<TableHandle>) -> u64 {
-    table.meta.summary.payload_bytes.saturating_add(value_bytes(table))
+    table.meta.summary.payload_bytes.saturating_add(table.meta.summary.value_bytes())
 }
 
 /// Picks the first of the tables `wanted`, which were neighbours in `level`, and those that are

@@ -11,7 +11,7 @@
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::pointer::KeyspaceId;
-use crate::compaction::picker::{Pick, RunningCompactions, span, value_bytes, widened};
+use crate::compaction::picker::{Pick, RunningCompactions, span, widened};
 use crate::compaction::stale::{self, StaleFacts};
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels};
@@ -50,7 +50,7 @@ impl Deletions {
                 tombstones: sum.tombstones.saturating_add(summary.tombstones),
                 puts: sum.puts.saturating_add(summary.entries.saturating_sub(summary.tombstones)),
                 table_bytes: sum.table_bytes.saturating_add(table.meta.bytes),
-                value_bytes: sum.value_bytes.saturating_add(value_bytes(table)),
+                value_bytes: sum.value_bytes.saturating_add(table.meta.summary.value_bytes()),
             }
         })
     }

@@ -81,7 +81,8 @@ impl Pick {
 
     /// Returns the bytes of the separated values that the inputs reference.
     pub fn value_bytes(&self) -> u64 {
-        self.tables().map(value_bytes).fold(0, u64::saturating_add)
+        let bytes = self.tables().map(|table| table.meta.summary.value_bytes());
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// Iterates over all input tables.
@@ -122,11 +123,6 @@ fn are_disjoint(order: &KeyOrder, tables: &[Arc<TableHandle>]) -> bool {
     let mut spans: Vec<_> = tables.iter().map(|table| bounds(table)).collect();
     spans.sort_by(|(a, _), (b, _)| order.compare(a, b));
     spans.is_sorted_by(|(_, last), (first, _)| order.compare(last, first).is_lt())
-}
-
-/// Returns the bytes of the separated values that `table` references.
-pub fn value_bytes(table: &Arc<TableHandle>) -> u64 {
-    table.meta.summary.values().bytes
 }
 
 /// Returns the least and the greatest user key of the tables; `None` if there are none.
@@ -262,7 +258,8 @@ impl RunningCompactions {
 /// The user key of each level behind which its next job starts; `None` for the first table.
 pub type CompactionCursors = [Option<Vec<u8>>; LEVELS];
 
-/// Least number of full tables in L1's target.
+/// Least number of full tables in L1's target. With half as many, ten million values of 1 KiB are
+/// overwritten as fast (`bench/record/2026-11-26-many-keys.md`).
 const LEAST_LEVEL1_TABLES: u64 = 8;
 
 /// Returns the target size of L1 in bytes: about what L0 brings at once. Where a flush separates
@@ -271,10 +268,9 @@ const LEAST_LEVEL1_TABLES: u64 = 8;
 /// 1 KiB are overwritten a quarter slower (`bench/record/2026-11-26-many-keys.md`).
 pub fn level1_bytes(levels: &Levels, options: &KeyspaceOptions) -> u64 {
     let tables: u64 = (0..LEVELS).map(|level| levels.bytes(level)).fold(0, u64::saturating_add);
-    let share = tables as f64 / (tables as f64 + levels.values().bytes as f64).max(1.0);
-    let most = options.level1_bytes();
-    // Without tables nothing is known yet.
-    let brought = if tables > 0 { (most as f64 * share) as u64 } else { most };
+    let share = tables as f64 / (tables as f64 + levels.value_bytes() as f64).max(1.0);
+    let most = options.max_level1_bytes();
+    let brought = (most as f64 * share) as u64;
     // A memtable of pointers brings more than the share of the tree.
     let largest = levels.level(0).iter().map(|table| table.meta.bytes).max().unwrap_or_default();
     let seen = largest.saturating_mul(options.level0_trigger as u64);

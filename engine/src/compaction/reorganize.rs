@@ -13,7 +13,7 @@ use crate::compaction::convert::{Converting, HomeDecision};
 use crate::compaction::job::{self, CompactionReport, Rewrite};
 use crate::compaction::operands::OperandMerger;
 use crate::compaction::output::TableOutput;
-use crate::compaction::picker::{Pick, value_bytes};
+use crate::compaction::picker::Pick;
 use crate::compaction::piece_end::PieceEnd;
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
@@ -59,7 +59,7 @@ pub fn pick(
         if behind || bytes >= segment_bytes {
             break;
         }
-        bytes = value_bytes(table).saturating_add(bytes);
+        bytes = table.meta.summary.value_bytes().saturating_add(bytes);
         inputs.push(table.clone());
     }
     (!inputs.is_empty()).then(|| Pick::in_place(level, inputs))

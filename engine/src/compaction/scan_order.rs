@@ -18,7 +18,7 @@
 use crate::base::key::KeyOrder;
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
 use crate::compaction::job::CompactionReport;
-use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, value_bytes};
+use crate::compaction::picker::{Pick, RunningCompactions, pick_level0};
 use crate::compaction::piece_end::PieceEnd;
 use crate::compaction::reorganize;
 use crate::read::demand::{DemandRange, KnownDemand, ORDERED_RUNS};
@@ -222,7 +222,7 @@ fn is_strewn(table: &Arc<TableHandle>, facts: &OrderFacts<'_>) -> Option<TableDi
         return None;
     }
     let disorder = disorder(table, facts.is_sorted);
-    let least = value_bytes(table) / LEAST_STREWN_PART;
+    let least = table.meta.summary.value_bytes() / LEAST_STREWN_PART;
     (disorder.strewn > 0 && disorder.strewn >= least).then_some(disorder)
 }
 
@@ -235,10 +235,10 @@ fn piece(
     facts: &OrderFacts<'_>,
 ) -> Pick {
     let mut inputs = vec![table.clone()];
-    let mut bytes = value_bytes(table).max(disorder.moves);
+    let mut bytes = table.meta.summary.value_bytes().max(disorder.moves);
     let behind = levels.level(level).iter().skip_while(|it| it.meta.id != table.meta.id).skip(1);
     for next in behind {
-        bytes = bytes.saturating_add(value_bytes(next));
+        bytes = bytes.saturating_add(next.meta.summary.value_bytes());
         if bytes > facts.segment_bytes || is_strewn(next, facts).is_none() {
             break;
         }
@@ -270,9 +270,8 @@ fn pick_upper(
     busy: &RunningCompactions,
     facts: &OrderFacts<'_>,
 ) -> Option<Pick> {
-    let sum =
-        |level: usize| levels.level(level).iter().map(value_bytes).fold(0, u64::saturating_add);
-    let (here, all) = (sum(0), (0..LEVELS).map(sum).fold(0, u64::saturating_add));
+    let values = levels.level(0).iter().map(|table| table.meta.summary.value_bytes());
+    let (here, all) = (values.fold(0, u64::saturating_add), levels.value_bytes());
     if here == 0 || here < all / LEAST_STREWN_PART {
         return None;
     }

@@ -57,7 +57,7 @@ impl SettleFacts<'_> {
     /// Returns true if `hidden` bytes in the tables exceed the bound, and are worth a job.
     fn is_over(&self, hidden: u64, levels: &Levels) -> bool {
         let tables = sum(levels.tables().map(|(_, table)| table.meta.bytes));
-        let values = levels.values().bytes;
+        let values = levels.value_bytes();
         let live = tables.saturating_sub(hidden);
         let least = LEAST_BYTES.min(self.options.table_bytes / LEAST_TABLE_PART);
         hidden as f64 > (self.ratio - 1.0) / SLACK_PART * live as f64

@@ -10,7 +10,7 @@ use crate::base::pointer::TableId;
 use crate::compaction::convert::{self, ValueHomes, all_value_bytes};
 use crate::compaction::job::CompactionReport;
 use crate::compaction::level0;
-use crate::compaction::picker::{pick_range, value_bytes};
+use crate::compaction::picker::pick_range;
 use crate::db::keyspace::Keyspace;
 use crate::db::long_pass::{LongPass, PassOptions, PassProgress};
 use crate::db::{Core, Db};
@@ -223,7 +223,7 @@ fn first_behind<'a>(
 /// Returns the bytes of a table and of the values that it references.
 fn bytes_of(table: &Arc<TableHandle>) -> u64 {
     // I7: the numbers are from files.
-    table.meta.bytes.saturating_add(value_bytes(table))
+    table.meta.bytes.saturating_add(table.meta.summary.value_bytes())
 }
 
 impl Core {

@@ -204,8 +204,16 @@ mod tests {
     #[test]
     fn i07_the_greatest_numbers_have_room() {
         let most = LiveRecord { rank: u64::MAX, length: u32::MAX, offset: u64::MAX };
-        let list: RecordList = [LiveRecord { rank: 0, ..most }, most].into_iter().collect();
-        assert!(list.iter().eq([LiveRecord { rank: 0, ..most }, most]));
+        let at = |rank| LiveRecord { rank, ..most };
+        let list: RecordList = [at(0), most].into_iter().collect();
+        assert!(list.iter().eq([at(0), most]));
+        let far = LiveRecord { rank: 1, length: 1, offset: u64::MAX - 1 };
+        let near = LiveRecord { rank: 0, length: 1, offset: 0 };
+        let list: RecordList = [near, far].into_iter().collect();
+        assert!(list.iter().eq([near, far]), "a great number of times the length");
+        let list: RecordList = [at(0), at(1), at(2), most].into_iter().collect();
+        let third = u64::MAX / 3;
+        assert!(list.iter().eq([at(0), at(third), at(2 * third), most]));
     }
 
     /// Half of the records of a sorted segment, which has every hundredth key.

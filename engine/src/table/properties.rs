@@ -120,14 +120,10 @@ impl Summary {
         Ok(())
     }
 
-    /// Returns the records of separated values that the entries point to.
-    pub fn values(&self) -> SegmentUse {
+    /// Returns the bytes of the records of separated values that the entries point to.
+    pub fn value_bytes(&self) -> u64 {
         // I7: the numbers are from files.
-        let add = |sum: SegmentUse, used: &SegmentUse| SegmentUse {
-            count: sum.count.saturating_add(used.count),
-            bytes: sum.bytes.saturating_add(used.bytes),
-        };
-        self.segments.values().fold(SegmentUse::default(), add)
+        self.segments.values().map(|used| used.bytes).fold(0, u64::saturating_add)
     }
 
     /// Returns the user key of the first entry.

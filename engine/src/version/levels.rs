@@ -14,7 +14,6 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::TableId;
 use crate::base::range_tombstone::{RangeTombstone, RangeTombstones};
-use crate::table::SegmentUse;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
 use std::fmt;
@@ -29,15 +28,21 @@ pub const LEVELS: usize = 7;
 pub struct Levels {
     order: KeyOrder,
     levels: [Vec<Arc<TableHandle>>; LEVELS],
-    /// The index behind the last table of each sorted run of L0, determined when it is needed.
-    run_ends: OnceLock<Arc<[usize]>>,
+    derived: Derived,
     /// The range tombstones that may hide something in these tables.
     ranges: Arc<RangeTombstones>,
     /// The number of the newest ingest that is known: of those since the opening, and of those
     /// whose tables were there at the opening.
     ingested: SeqNo,
-    /// The records of separated values that all tables reference.
-    values: SegmentUse,
+}
+
+/// What follows from the tables, determined when it is needed.
+#[derive(Clone, Default)]
+struct Derived {
+    /// The index behind the last table of each sorted run of L0.
+    run_ends: OnceLock<Arc<[usize]>>,
+    /// The bytes of the records of separated values that all tables reference.
+    value_bytes: OnceLock<u64>,
 }
 
 /// Returns the least and the greatest user key of a table, both inclusive.
@@ -63,9 +68,8 @@ impl Levels {
     /// Creates levels without tables.
     pub fn new(order: KeyOrder) -> Self {
         let ranges = Arc::new(RangeTombstones::new(order.clone()));
-        let run_ends = OnceLock::new();
-        let values = SegmentUse::default();
-        Levels { order, levels: Default::default(), run_ends, ranges, ingested: 0, values }
+        let derived = Derived::default();
+        Levels { order, levels: Default::default(), derived, ranges, ingested: 0 }
     }
 
     /// Creates levels with these tables, for tests of deciders.
@@ -93,7 +97,7 @@ impl Levels {
     pub fn filtered(&self, keep: impl Fn(&TableHandle) -> bool) -> Levels {
         let mut kept = self.clone();
         kept.levels.iter_mut().for_each(|tables| tables.retain(|table| keep(table)));
-        kept.run_ends = OnceLock::new();
+        kept.derived = Derived::default();
         kept
     }
 
@@ -123,9 +127,14 @@ impl Levels {
         table_bytes(&self.levels[level])
     }
 
-    /// Returns the records of separated values that all tables reference.
-    pub fn values(&self) -> SegmentUse {
-        self.values
+    /// Returns the bytes of the records of separated values that all tables reference. The first
+    /// call costs a look at each table.
+    pub fn value_bytes(&self) -> u64 {
+        *self.derived.value_bytes.get_or_init(|| {
+            let bytes = self.tables().map(|(_, table)| table.meta.summary.value_bytes());
+            // I7: the numbers are from files.
+            bytes.fold(0, u64::saturating_add)
+        })
     }
 
     /// Returns the number of entries of all tables. Costs a look at each.
@@ -161,7 +170,7 @@ impl Levels {
     /// tables.
     pub fn level0_runs(&self) -> impl ExactSizeIterator<Item = &[Arc<TableHandle>]> {
         let tables = &self.levels[0];
-        let ends = self.run_ends.get_or_init(|| {
+        let ends = self.derived.run_ends.get_or_init(|| {
             let mut end = 0;
             let end_of = |run: &[_]| {
                 end += run.len();
@@ -341,30 +350,22 @@ impl Levels {
             let order = &self.order;
             tables.partition_point(|other| order.compare(bounds(other).0, low).is_lt())
         };
-        // I7: the numbers are from files. A wrong sum changes the sizes of levels, no more.
-        let values = table.meta.summary.values();
-        self.values.count = self.values.count.saturating_add(values.count);
-        self.values.bytes = self.values.bytes.saturating_add(values.bytes);
         tables.insert(index, table);
-        self.run_ends = OnceLock::new();
+        self.derived = Derived::default();
         Ok(())
     }
 
     /// Removes a table and returns it.
     pub(super) fn remove(&mut self, level: usize, id: TableId) -> Result<Arc<TableHandle>> {
-        self.run_ends = OnceLock::new();
+        self.derived = Derived::default();
         let tables = self.levels.get_mut(level);
         let found = tables.and_then(|tables| {
             let index = tables.iter().position(|table| table.meta.id == id)?;
             Some(tables.remove(index))
         });
-        let table = found.ok_or_else(|| {
+        found.ok_or_else(|| {
             Error::corruption(format!("an edit removes table {id} from level {level}, not there"))
-        })?;
-        let values = table.meta.summary.values();
-        self.values.count = self.values.count.saturating_sub(values.count);
-        self.values.bytes = self.values.bytes.saturating_sub(values.bytes);
-        Ok(table)
+        })
     }
 
     /// Checks the order of L0. A table that was flushed may have entries from before and from after
@@ -427,5 +428,40 @@ impl fmt::Debug for Levels {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::pointer::SegmentId;
+    use crate::cache::memory_fs::MemoryFs;
+    use crate::table::{SegmentUse, Summary, TableMeta};
+    use crate::version::files::{TableContext, TableLimits};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn what_follows_from_the_tables_follows_their_changes() {
+        let context =
+            TableContext::new(Arc::new(MemoryFs::default()), "db".into(), 7, TableLimits::TESTS);
+        let context = Arc::new(context);
+        let table = |id: u64| {
+            let segments =
+                BTreeMap::from([(SegmentId(1), SegmentUse { count: 1, bytes: 100 * id })]);
+            let summary = Arc::new(Summary { max_seqno: id, segments, ..Summary::default() });
+            let (id, bytes, applied_ranges, ingested_at) = (TableId(id), 1000, 0, 0);
+            let meta = TableMeta { id, bytes, summary, applied_ranges, ingested_at };
+            Arc::new(TableHandle::new(Arc::new(meta), KeyOrder::Bytewise, context.clone()))
+        };
+        let derived = |levels: &Levels| (levels.level0_runs().len(), levels.value_bytes());
+        let mut levels = Levels::new(KeyOrder::Bytewise);
+        assert_eq!(derived(&levels), (0, 0));
+        levels.add(0, table(1)).unwrap();
+        assert_eq!(derived(&levels), (1, 100));
+        levels.add(0, table(2)).unwrap();
+        assert_eq!(derived(&levels), (2, 300));
+        assert_eq!(derived(&levels.filtered(|table| table.meta.id == TableId(1))), (1, 100));
+        levels.remove(0, TableId(1)).unwrap();
+        assert_eq!(derived(&levels), (1, 200));
     }
 }

@@ -151,7 +151,7 @@ impl Default for KeyspaceOptions {
 impl KeyspaceOptions {
     /// Returns the target size of L1 if no value is separated: about what L0 brings at once, and no
     /// more than was asked for.
-    pub(crate) fn level1_bytes(&self) -> u64 {
+    pub(crate) fn max_level1_bytes(&self) -> u64 {
         self.memtable_bytes.saturating_mul(self.level0_trigger as u64).min(self.level_base_bytes)
     }
 }

@@ -223,24 +223,30 @@ fn write_beside(db: &Db, live_percent: usize, is_over: &AtomicBool) {
 }
 
 /// Value GC by hand covers the segments that were there when it was called. With memory for the
-/// lists of only some of them it needs several liveness scans. Segments that writers fill
-/// meanwhile, whether they hold more garbage or less, must neither keep it from ending nor end it
-/// early.
+/// lists of only some of them it needs many liveness scans. Segments that writers fill meanwhile,
+/// whether they hold more garbage or less, must neither keep it from ending nor end it early.
 #[test]
 fn gc_by_hand_ends_beside_writers_and_does_all_it_was_asked_for() {
     if std::env::var_os("CLEAVEDB_TEST_KEY").is_some() {
         return; // Its segments are counted by the length of records, which tags make longer.
     }
     for live_percent in [20, 40, 60] {
-        simulate(SEED, STEPS, |env, _| {
+        simulate(SEED, 5 * STEPS, |env, _| {
             let gc = GcOptions { automatic: false, memory_bytes: 64 << 10, ..GcOptions::default() };
             let tables = tiny_options().keyspace;
             let keyspace = KeyspaceOptions { separation_threshold: 16, ..tables };
-            let options = Options { gc, keyspace, max_replay_bytes: 1 << 20, ..tiny_options() };
+            let options = Options {
+                gc,
+                keyspace,
+                max_replay_bytes: 1 << 20,
+                // GC waits now and then, so that writers get on beside it.
+                background_bytes_per_second: Some(128 << 20),
+                ..tiny_options()
+            };
             let db = open(env, options);
             // Half of each segment is live. Its list is long, as its order is not that of keys.
             let keys: Vec<String> =
-                (0..24_000).map(|number| format!("k{:05}", number * 7919 % 24_000)).collect();
+                (0..66_000).map(|number| format!("k{:05}", number * 7919 % 66_000)).collect();
             put_all(&db, &keys, 40);
             let odd: Vec<_> = keys.chunks(2).map(|two| two[1].clone()).collect();
             put_all(&db, &odd, 8);
@@ -261,10 +267,10 @@ fn gc_by_hand_ends_beside_writers_and_does_all_it_was_asked_for() {
             is_over.store(true, Ordering::Relaxed);
             writer.join().unwrap();
             let liveness_scans = db.stats().gc.liveness_scans - before;
-            assert!(liveness_scans > 1, "{liveness_scans}: there is memory for all lists");
+            assert!(liveness_scans > 3, "{liveness_scans}: there is memory for all lists");
             let now = files(env, "seg");
             let new = now.difference(&old).count();
-            assert!(new > old.len() / 3, "{new}, of {}: writers were busy", old.len());
+            assert!(new > old.len() / 2, "{new}, of {}: writers were busy", old.len());
             let left: Vec<_> = now.intersection(&old).collect();
             assert!(left.is_empty(), "{live_percent} %: {left:?} are left of {}", old.len());
         });

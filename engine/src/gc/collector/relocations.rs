@@ -12,6 +12,9 @@ use std::time::Duration;
 
 /// One relocation moves at most this part (one in this many) of the live bytes, or one segment.
 const GROUP_PART: u64 = 128;
+/// Records that are being moved take this part (one in this many) of GC's memory: 16 MiB by
+/// default, in parts of which moved values are in key order.
+const COPY_PART: u64 = 8;
 /// One relocation moves at most this many bytes, or one segment.
 const MAX_GROUP_BYTES: u64 = 64 << 20;
 
@@ -96,7 +99,7 @@ impl Collector {
         let begun = clock.now();
         let moved = match self.overwritten(state) {
             Ok(overwritten) => {
-                let most_bytes = self.parts.options.memory_bytes / 8;
+                let most_bytes = self.parts.options.memory_bytes / COPY_PART;
                 let memory = CopyMemory { buffer: &mut state.buffer, most_bytes };
                 relocate::run(&self.parts.runtime, &group, &overwritten, memory)
             }
