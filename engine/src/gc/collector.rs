@@ -233,7 +233,7 @@ impl Collector {
         }
         let mut facts = self.facts(state)?;
         self.sample_hidden(state, &mut facts, mode)?;
-        let mode = self.mode_at(state, &facts, mode);
+        let mode = self.mode_at(&facts, mode);
         self.note_room(state, &facts);
         let plan = self.plan(state, &facts, mode);
         let looks = self.wants_look(state, &plan);
@@ -277,7 +277,7 @@ impl Collector {
             return Ok(true);
         }
         let facts = self.facts(&state)?;
-        let mode = self.mode_at(&state, &facts, mode);
+        let mode = self.mode_at(&facts, mode);
         let plan = self.plan(&state, &facts, mode);
         Ok(state.counting.is_some()
             || wants_sample(&state, &facts, mode)
@@ -351,6 +351,8 @@ impl Collector {
         let mut facts = survey(context, &version, known, live, no_snapshots, punch.as_ref())?;
         if facts.is_all_inline() {
             facts.live_bytes = state.hidden_share.live(&facts.tree);
+        } else if !state.is_counted {
+            facts.live_bytes = self.presumed_live(&facts);
         }
         self.mark_faults(&mut facts);
         Ok(facts)
@@ -364,7 +366,6 @@ impl Collector {
             discardable_ratio: self.parts.options.discardable_ratio,
             punch: self.punch_cost(state),
             look_cost: state.puncher.costs.movable_in(state.look_time),
-            move_budget: u64::MAX,
         };
         pick(facts, &policy)
     }
@@ -375,14 +376,8 @@ impl Collector {
     }
 
     /// Returns the mode in which GC works on these facts.
-    fn mode_at(&self, state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> Mode {
-        match mode {
-            Mode::Spare => {
-                let live = self.presumed_live(state, facts);
-                self.bounds().mode_at(mode, facts.allocated(), live)
-            }
-            mode => mode,
-        }
+    fn mode_at(&self, facts: &SpaceFacts, mode: Mode) -> Mode {
+        self.bounds().mode_at(mode, facts.allocated(), facts.live_bytes)
     }
 
     fn bounds(&self) -> SpaceBounds {

@@ -47,13 +47,6 @@ pub enum Reason {
         /// Bytes that would have to be moved.
         moved: u64,
     },
-    /// Left for a later round: other segments win more per byte moved, and fill this round.
-    LaterRound {
-        /// Bytes that will come back.
-        won: u64,
-        /// Bytes that will have to be moved.
-        moved: u64,
-    },
     /// Left: automatic GC is switched off.
     Off,
     /// Left: GC is paused.
@@ -87,9 +80,6 @@ impl fmt::Display for Reason {
             Reason::Shared => f.write_str("shared with a checkpoint: can't be punched"),
             Reason::WithinBound { won, moved } => {
                 write!(f, "the bound holds: moving {} would win {}", sized(moved), sized(won))
-            }
-            Reason::LaterRound { won, moved } => {
-                write!(f, "a later round: moving {} will win {}", sized(moved), sized(won))
             }
             Reason::Off => f.write_str("automatic GC is off"),
             Reason::Paused => f.write_str("GC is paused"),

@@ -23,6 +23,9 @@ pub struct SpaceFacts {
     pub unflushed_log_bytes: u64,
     /// What tables and memtables hold.
     pub tree: TreeSpread,
+    /// Bytes of records that the last liveness scan found live, and that no table references any
+    /// more.
+    pub unreferenced_since: u64,
     /// Garbage in segments that are kept for a consumer of the change feed. It is beyond the bounds
     /// of space, as nothing frees it.
     pub followed_bytes: u64,

@@ -104,6 +104,8 @@ pub struct LivenessScanNeed {
     pub mode: Mode,
     /// The counters of user writes.
     pub written: Written,
+    /// Bytes that the last liveness scan found live, and that no table references any more.
+    pub unreferenced_since: u64,
     /// True if nothing is left to free of what the last liveness scan found.
     pub exhausted: bool,
 }
@@ -128,11 +130,15 @@ impl LiveEstimate {
             return true;
         };
         let Since { puts, deleted } = last.since(need.written);
-        let changed = puts + deleted;
+        // What no table references any more was mostly overwritten or deleted. Otherwise it went
+        // with its keyspace or its range, or has expired.
+        let gone = need.unreferenced_since.saturating_sub(puts + deleted);
+        let changed = puts + deleted + gone;
         let is_idle = matches!(need.mode, Mode::Idle | Mode::Low);
         // Time that users leave is enough for what was found, not for looking more often.
         let hurries = is_idle || need.exhausted && need.mode != Mode::Spare;
-        let marks = need.bounds.of(need.mode, self.at_least(need.written));
+        let at_least = self.at_least(need.written).saturating_sub(gone);
+        let marks = need.bounds.of(need.mode, at_least);
         let enough = match need.mode {
             _ if hurries => last.live_bytes / HURRY_PART,
             Mode::Spare => marks.slack() / SPARE_RENEW_PART,

@@ -2,10 +2,10 @@
 //! space is.
 //!
 //! It takes the segments with most bytes won per byte moved first, until space is below the bound
-//! again, and never moves more in a round than the policy allows. A segment that would not shrink
-//! is never taken, whatever the bound says: then the space is elsewhere (in tables, under
-//! snapshots, in the tail of the log), and moving live bytes would only wear the device. For the
-//! tail of the log the picker returns advice to the caller: flush, so that the head moves on.
+//! again. A segment that would not shrink is never taken, whatever the bound says: then the space
+//! is elsewhere (in tables, under snapshots, in the tail of the log), and moving live bytes would
+//! only wear the device. For the tail of the log the picker returns advice to the caller: flush, so
+//! that the head moves on.
 
 use crate::base::pointer::SegmentId;
 use crate::gc::bounds::{SpaceBounds, SpaceMarks};
@@ -47,8 +47,6 @@ pub struct Policy {
     pub punch: Option<PunchCost>,
     /// Bytes that could be moved in the time that a look at new segments takes.
     pub look_cost: u64,
-    /// The most bytes to move in this round; a larger segment is taken alone.
-    pub move_budget: u64,
 }
 
 impl Policy {
@@ -157,8 +155,6 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
         allocated: facts.allocated(),
         goal: if facts.allocated() > marks.low() { marks.low() } else { u64::MAX },
         is_due: facts.allocated() > marks.start(),
-        budget: policy.move_budget,
-        spent: 0,
     };
     let mut waiting = plan.clone();
     let awaited = take(&mut waiting, &candidates, &promises, need);
@@ -251,9 +247,6 @@ struct Need {
     goal: u64,
     /// True if space is over the mark at which GC begins.
     is_due: bool,
-    /// The most bytes to move in this round.
-    budget: u64,
-    spent: u64,
 }
 
 impl Need {
@@ -340,15 +333,7 @@ impl GcPlan {
             }
             return Reason::WithinBound { won, moved };
         }
-        if need.spent > 0 && need.spent + cost > need.budget {
-            return Reason::LaterRound { won, moved };
-        }
         assert!(won > 0, "segment {} would not shrink", victim.id);
-        need.spent += cost;
-        debug_assert!(
-            need.spent <= need.budget || need.spent == cost,
-            "a round of several segments keeps to its budget"
-        );
         need.win(&victim.gain);
         self.victims.push(*victim);
         match how {

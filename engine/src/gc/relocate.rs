@@ -46,8 +46,6 @@ pub struct VictimRecords {
 /// The results of relocations and of declared holes, as counts.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct MoveReport {
-    /// The segment that the live records moved to; `None` if there were none.
-    pub target: Option<SegmentId>,
     /// Number of segments freed.
     pub segments: u64,
     /// Bytes of the freed segments, without those that were in holes already.
@@ -67,9 +65,8 @@ pub struct MoveReport {
 }
 
 impl MoveReport {
-    /// Adds the counts of `other`; its target replaces this one.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &MoveReport) {
-        self.target = other.target;
         self.segments += other.segments;
         self.bytes_freed += other.bytes_freed;
         self.segments_punched += other.segments_punched;
@@ -181,7 +178,6 @@ impl<'a> Job<'a> {
         let length = writer.finish()?;
         self.sync(&*file, &path)?;
         self.report.bytes_moved = length;
-        self.report.target = Some(id);
         let handle = SegmentHandle::open(id, kind, epoch, tables);
         self.target = Some((Arc::new(handle), length));
         Ok(())

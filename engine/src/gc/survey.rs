@@ -35,8 +35,6 @@ pub struct Knowledge {
     pub liveness_scan: LivenessScan,
     /// Bytes that each segment had when that liveness scan began.
     pub written_then: BTreeMap<SegmentId, u64>,
-    /// Live bytes of the segments that relocations wrote since.
-    pub moved_since: BTreeMap<SegmentId, u64>,
 }
 
 impl Knowledge {
@@ -48,8 +46,6 @@ impl Knowledge {
         let written_before = std::mem::replace(&mut self.written_then, written_then.collect());
         let LivenessScan { mut segments, counted, .. } =
             std::mem::replace(&mut self.liveness_scan, liveness_scan);
-        // Segments that were created during the scan are not in it.
-        self.moved_since.retain(|id, _| !self.liveness_scan.counted.contains(id));
         for id in counted.into_iter().filter(|id| version.segments.contains_key(id)) {
             let (Some(live), Some(&written)) = (segments.remove(&id), written_before.get(&id))
             else {
@@ -113,9 +109,6 @@ impl Knowledge {
 
     /// Returns the estimate of live bytes in a segment of `written` bytes; it is never too low.
     fn live_in(&self, id: SegmentId, written: u64) -> u64 {
-        if let Some(&moved) = self.moved_since.get(&id) {
-            return moved;
-        }
         let counted = self.liveness_scan.segments.get(&id).map_or(0, |live| live.bytes);
         let then = self.written_then.get(&id).copied().unwrap_or_default();
         (counted + written.saturating_sub(then)).min(written)
@@ -159,7 +152,11 @@ pub fn survey(
             true => segment.referenced,
             false => segment.written.saturating_sub(records.hidden),
         };
-        segment.live = knowledge.live_in(id, segment.written).min(at_most);
+        let live_then = knowledge.live_in(id, segment.written);
+        segment.live = live_then.min(at_most);
+        if segment.counted && segment.is_collectable() {
+            facts.unreferenced_since += live_then - segment.live;
+        }
         if !segment.is_collectable() && is_current {
             let needed = segment.referenced.saturating_add(records.all - records.hidden);
             segment.replayed = segment.live.saturating_sub(needed);
@@ -170,17 +167,7 @@ pub fn survey(
         facts.segment_bytes += segment.allocated;
         facts.segments.push(segment);
     }
-    for keyspace in version.keyspaces.values() {
-        let bytes = keyspace.levels.tables().map(|(_, table)| blocks(table.meta.bytes));
-        facts.table_bytes += bytes.sum::<u64>();
-        facts.tree.add(&TreeSpread::of(&keyspace.levels));
-    }
-    // A memtable is above all runs.
-    facts.tree.add(&TreeSpread {
-        bytes: unflushed.bytes,
-        above_bytes: unflushed.bytes,
-        entries: 0,
-    });
+    add_tables(&mut facts, version);
     // The output of running compactions is on the disk in addition to their inputs.
     facts.table_bytes += context.set.unnamed_bytes();
     let relocations = version.relocations.values().map(|relocation| blocks(relocation.meta.bytes));
@@ -192,6 +179,18 @@ pub fn survey(
         relocations.sum::<u64>() + blocks(manifest_bytes) + fixed_files * FILE_BLOCK_BYTES;
     debug_assert!(facts.segments.is_sorted_by_key(|it| it.id), "the newest segment comes last");
     Ok(facts)
+}
+
+/// Adds what tables and memtables hold.
+fn add_tables(facts: &mut SpaceFacts, version: &Version) {
+    for keyspace in version.keyspaces.values() {
+        let bytes = keyspace.levels.tables().map(|(_, table)| blocks(table.meta.bytes));
+        facts.table_bytes += bytes.sum::<u64>();
+        facts.tree.add(&TreeSpread::of(&keyspace.levels));
+    }
+    // A memtable is above all runs.
+    let bytes = facts.unflushed_bytes;
+    facts.tree.add(&TreeSpread { bytes, above_bytes: bytes, entries: 0 });
 }
 
 fn blocks(bytes: u64) -> u64 {

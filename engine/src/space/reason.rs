@@ -24,7 +24,6 @@ pub(super) fn policy(options: &GcOptions, is_paused: bool) -> Policy {
         discardable_ratio: options.discardable_ratio,
         punch: None,
         look_cost: 0,
-        move_budget: u64::MAX,
     }
 }
 

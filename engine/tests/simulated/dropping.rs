@@ -341,3 +341,33 @@ fn i06_a_crash_at_every_call_beside_keyspaces_that_come_and_go() {
     let shown = &failures[..failures.len().min(10)];
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), shown.join("\n"));
 }
+
+/// Nobody has put or deleted anything, so only what tables have let go of says that there is less
+/// that is live.
+#[test]
+fn the_space_of_a_dropped_keyspace_comes_back_from_segments_that_others_use() {
+    crate::client::simulate(7, STEPS, |env, _| {
+        let db = open(env, tiny_options());
+        let (stays, goes) = (db.default_keyspace(), db.create_keyspace(NAME).unwrap());
+        for number in 0..600 {
+            // Of each segment a little less is garbage than makes it worth it by itself.
+            let keyspace = if number % 9 < 5 { &stays } else { &goes };
+            keyspace.put(format!("k{number:04}"), value(number, 900)).unwrap();
+        }
+        db.flush().unwrap();
+        let rest = || env.threads.sleep(Duration::from_secs(60));
+        rest();
+        db.gc().unwrap();
+        db.drop_keyspace(NAME).unwrap();
+        rest();
+        let bytes = |name: &std::path::PathBuf| {
+            let path = std::path::Path::new(DIR).join(name);
+            env.fs.open(&path).unwrap().len().unwrap()
+        };
+        let names = env.fs.list(std::path::Path::new(DIR)).unwrap();
+        let segments = names.iter().filter(|name| name.extension().is_some_and(|it| it == "seg"));
+        let (taken, live) = (segments.map(bytes).sum::<u64>(), 600 * 5 / 9 * 900);
+        assert!(taken < live / 10 * 13, "{taken} bytes for {live} live ones");
+        drop(goes);
+    });
+}

@@ -77,26 +77,23 @@ impl Collector {
                 bounds: self.bounds(),
                 mode,
                 written,
+                unreferenced_since: facts.unreferenced_since,
                 exhausted,
             })
     }
 
-    /// Returns the live bytes. Before the first liveness scan all that tables reference is taken
-    /// for live, but for what newer entries may hide.
-    pub(super) fn presumed_live(&self, state: &CollectorState, facts: &SpaceFacts) -> u64 {
-        if state.is_counted || facts.is_all_inline() {
-            return facts.live_bytes;
-        }
+    /// Returns what is taken for live before the first liveness scan: all that tables reference,
+    /// but for what newer entries may hide, and what was put since the opening.
+    pub(super) fn presumed_live(&self, facts: &SpaceFacts) -> u64 {
         let need = self.first_scan_need(facts);
         need.referenced.saturating_sub(need.hideable).max(facts.live_bytes)
     }
 
     /// Notes by how much space may grow.
     pub(super) fn note_room(&self, state: &CollectorState, facts: &SpaceFacts) {
-        let live = self.presumed_live(state, facts);
         let pending = state.puncher.due_bytes(&self.parts.runtime);
         let allocated = facts.allocated().saturating_add(pending);
-        let room = self.bounds().ceiling(live).start().saturating_sub(allocated);
+        let room = self.bounds().ceiling(facts.live_bytes).start().saturating_sub(allocated);
         self.room.store(room, Ordering::Relaxed);
     }
 

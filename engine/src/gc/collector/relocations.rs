@@ -62,7 +62,11 @@ impl Collector {
         let segments = &state.knowledge.liveness_scan.segments;
         let listed = |victim: &Victim| {
             let live = segments.get(&victim.id).filter(|live| live.list.is_some())?;
-            Some(relocated_bytes(live.bytes, live.records))
+            Some(match victim.gain.how {
+                How::Relocate => relocated_bytes(live.bytes, live.records),
+                // Holes need no room.
+                How::Punch => 0,
+            })
         };
         let least = plan.victims.iter().filter_map(listed).min();
         least.is_some_and(|least| least <= self.parts.committer.room_for_job())
@@ -117,13 +121,11 @@ impl Collector {
                 });
                 self.count(state, &report, time);
                 state.puncher.costs.note_move(report.bytes_moved, time);
-                if let Some(target) = report.target {
-                    state.knowledge.moved_since.insert(target, report.bytes_moved);
-                }
                 // Files are removed here, not by the threads that compact: while those are busy,
                 // space would grow.
-                let removed = self.parts.runtime.set.purge()?;
-                self.parts.runtime.counters.files_removed.add(removed as u64);
+                // One that can't be unlinked is reported by the job that only unlinks.
+                let purged = self.parts.runtime.set.purge();
+                self.parts.runtime.counters.files_removed.add(purged.files);
                 Ok(report)
             }
             Err(failure) => {

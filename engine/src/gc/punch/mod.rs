@@ -240,7 +240,7 @@ impl Puncher {
         // I5: a checkpoint from before the edit may see what is dead here.
         if file.links().doing("count the names of", path)? > 1 {
             pending.not_before = context.env.clock.now() + LOOK_AGAIN;
-            return Ok(false);
+            return Ok(true);
         }
         let before = file.allocated().doing("measure", path)?;
         let mut calls = 0;

@@ -59,6 +59,7 @@ fn need(allocated_mib: u64, written: Written) -> LivenessScanNeed {
         bounds: BOUNDS,
         mode: Mode::Busy,
         written,
+        unreferenced_since: 0,
         exhausted: false,
     }
 }
@@ -102,6 +103,23 @@ fn a_liveness_scan_is_due_when_space_may_be_over_its_bound() {
         let spare = LivenessScanNeed { mode: Mode::Spare, ..deleted };
         assert!(live.is_liveness_scan_due(&spare), "all was deleted, ceiling {ceiling}");
     }
+    // Nobody wrote or deleted anything, and a keyspace was dropped.
+    let dropped = |mode, mib: u64| LivenessScanNeed {
+        mode,
+        unreferenced_since: mib * MIB,
+        ..need(700, written(640, 0))
+    };
+    assert!(live.is_liveness_scan_due(&dropped(Mode::Idle, 10)));
+    assert!(!live.is_liveness_scan_due(&dropped(Mode::Idle, 9)));
+    assert!(live.is_liveness_scan_due(&dropped(Mode::Busy, 300)), "the bound is lower, too");
+    assert!(!live.is_liveness_scan_due(&dropped(Mode::Busy, 50)));
+    // What was overwritten counts once.
+    let overwritten = LivenessScanNeed {
+        unreferenced_since: 9 * MIB,
+        mode: Mode::Idle,
+        ..need(700, written(649, 0))
+    };
+    assert!(!live.is_liveness_scan_due(&overwritten));
     let allowance = 256 * MIB;
     let allowed = |put| LivenessScanNeed {
         bounds: SpaceBounds { allowance, ..BOUNDS },

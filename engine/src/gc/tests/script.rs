@@ -24,7 +24,6 @@ fn run(lines: &[&str]) -> String {
         discardable_ratio: 0.5,
         punch: None,
         look_cost: 0,
-        move_budget: u64::MAX,
     };
     for line in lines {
         let mut words = line.split_whitespace();
@@ -69,7 +68,6 @@ fn rule(policy: &mut Policy, word: &str) {
         ("allowance", value) => policy.bounds.allowance = number(value),
         ("discardable", value) => policy.discardable_ratio = value.parse().unwrap(),
         ("look", value) => policy.look_cost = number(value),
-        ("budget", value) => policy.move_budget = number(value),
         // These are the costs measured on ext4: a call costs about as much as moving a megabyte.
         ("punch", _) => {
             policy.punch = Some(PunchCost { call_nanos: 1_000_000, move_nanos_per_mib: 1_000_000 });
