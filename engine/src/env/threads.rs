@@ -12,6 +12,11 @@ const PROGRAM_CHARS: usize = 60;
 /// The work of a thread.
 pub type ThreadBody = Box<dyn FnOnce() + Send>;
 
+/// Returns true if this thread unwinds after a panic.
+pub fn is_panicking() -> bool {
+    std::thread::panicking()
+}
+
 /// The interface to the threads of the system, or of a simulation.
 pub trait Threads: Send + Sync {
     /// Starts a thread. Fails if the system has none left.

@@ -33,6 +33,17 @@ pub fn create_dir(env: &Env, dir: &Path) -> Result<()> {
         .try_for_each(|parent| fs.sync_dir(parent).doing("sync the directory", parent))
 }
 
+/// Makes the name of a directory durable that was there before, perhaps because its creation ended
+/// before its name was durable. Where the parent may not be read, its owner has seen to it.
+pub fn sync_name(env: &Env, dir: &Path) -> Result<()> {
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    match env.fs.sync_dir(parent) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        synced => synced.doing("sync the directory", parent),
+    }
+}
+
 /// Creates the directory as [`create_dir`] does, but refuses one that exists, or a link: somebody
 /// else may put something there first.
 pub fn create_new_dir(env: &Env, dir: &Path) -> Result<()> {
@@ -73,6 +84,8 @@ pub fn create(
         owner::check_ours(env, &path)?;
         fs.remove(&path).doing("remove", &path)?;
     }
+    // I2: what is committed is lost with the directory around it.
+    sync_name(env, dir)?;
     // Without CURRENT there is no database, so the keys may come first.
     let database = keys::create(env, dir, env.random.next_u64(), keys)?;
     let add = Change::AddKeyspace {

@@ -178,10 +178,12 @@ impl RepairFacts {
     /// removed it may be missing where the manifest ends: a file that was cut off behind a record
     /// looks whole.
     fn has_all_files(&self) -> bool {
+        !self.lacks_tables() && self.has_all(self.segments.iter().map(|id| FileName::Segment(*id)))
+    }
+
+    fn has_all(&self, mut files: impl Iterator<Item = FileName>) -> bool {
         let there: BTreeSet<FileName> = self.files.iter().map(|(named, _)| *named).collect();
-        let tables = self.added.difference(&self.removed).map(|id| FileName::Table(*id));
-        let segments = self.segments.iter().map(|id| FileName::Segment(*id));
-        tables.chain(segments).all(|named| there.contains(&named))
+        files.all(|named| there.contains(&named))
     }
 
     /// Applies an edit. `unbroken` is true if all edits before it could be read.
@@ -261,6 +263,16 @@ impl RepairFacts {
     /// Returns true if no edit ever added this table, for certain: what is in it is in others, too.
     pub fn was_never_added(&self, table: TableId) -> bool {
         self.is_whole && !self.added.contains(&table)
+    }
+
+    /// Returns true if all that is in this table is in others, or was deleted since.
+    pub fn was_replaced(&self, table: TableId) -> bool {
+        self.is_removed(table) || self.was_never_added(table)
+    }
+
+    /// Returns true if a table is missing that the edits which could be read leave in use.
+    pub fn lacks_tables(&self) -> bool {
+        !self.has_all(self.added.difference(&self.removed).map(|id| FileName::Table(*id)))
     }
 
     /// Returns true if an edit added this table, and `None` if the manifest can't tell.

@@ -20,7 +20,7 @@ use crate::repair::sources::{
     needs_order, synced_below,
 };
 use crate::repair::values::ValueFinder;
-use crate::repair::{RepairReport, Salvage, set_aside};
+use crate::repair::{LOST, RepairReport, Salvage, set_aside};
 use crate::segment::SegmentKind;
 use crate::table::{Properties, TableMeta, TableOwner, TableSettings, TableWriter};
 use crate::version::LogPosition;
@@ -57,6 +57,8 @@ pub struct Rebuild<'a> {
     ingests: LoggedIngests,
     /// The numbers of all ingests that the manifest or the log tell of.
     ingest_seqnos: BTreeSet<SeqNo>,
+    /// True if a table is missing or damaged that others do not replace.
+    lacks_tables: bool,
     next_file: u64,
     last_seqno: u64,
 }
@@ -84,6 +86,7 @@ impl<'a> Rebuild<'a> {
             lost: BTreeSet::new(),
             ingests,
             ingest_seqnos,
+            lacks_tables: false,
             next_file,
             last_seqno,
         }
@@ -124,6 +127,12 @@ impl<'a> Rebuild<'a> {
         }
         let dir = &self.context.dir;
         replaced.iter().try_for_each(|path| set_aside(self.env, dir, path, report))?;
+        if report.files_set_aside > 0 {
+            // A power cut before this may leave a file in either place; after the next sync it
+            // might be in neither.
+            let lost = dir.join(LOST);
+            self.env.fs.sync_dir(&lost).doing("sync the directory", &lost)?;
+        }
         self.env.fs.sync_dir(dir).doing("sync the directory", dir)
     }
 
@@ -193,7 +202,10 @@ impl<'a> Rebuild<'a> {
             replaced.push(path.clone());
             match describe_table(self.env, &self.context, id) {
                 Ok(described) => found.push(described),
-                Err(error) => report.problems.push(error),
+                Err(error) => {
+                    self.lacks_tables |= !self.facts.was_replaced(id);
+                    report.problems.push(error);
+                }
             }
         }
         self.facts.learn_tables(found.iter().map(|(properties, _)| properties));
@@ -201,6 +213,9 @@ impl<'a> Rebuild<'a> {
         for id in self.facts.keyspaces.keys().copied().collect::<Vec<_>>() {
             self.source(id)?;
         }
+        self.lacks_tables |= self.facts.lacks_tables();
+        // Whether one of those that were replaced is needed is known once the others were read.
+        found.sort_by_key(|(_, meta)| self.facts.was_replaced(meta.id));
         for (properties, meta) in found {
             self.add_table(&properties, meta, report)?;
         }
@@ -232,7 +247,7 @@ impl<'a> Rebuild<'a> {
         let is_removed = self.facts.is_removed(meta.id);
         let was_never_added = self.facts.was_never_added(meta.id);
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
-        let ingests = std::mem::take(&mut self.ingest_seqnos);
+        let (ingests, lacks_tables) = (std::mem::take(&mut self.ingest_seqnos), self.lacks_tables);
         let source = self.source(properties.owner.id)?;
         let operator = source.options.merge_operator.as_deref();
         let own = properties.owner.merge_operator.as_deref();
@@ -243,10 +258,19 @@ impl<'a> Rebuild<'a> {
             report.problems.push(Error::corruption(what).in_file(table.path()));
         }
         let merges = operator.is_some();
-        // An operand that is in two tables would be merged twice. No ingest has one.
-        if !merges || !is_removed && (!was_never_added || at > 0) {
-            source.add_table(table, &properties.comparator, &ingests, was_never_added, report);
-        } else if !is_removed {
+        let is_needless = is_removed || was_never_added && at == 0;
+        // An operand that is in two tables would be merged twice. No ingest has one. I6: what was
+        // deleted since is still in a table that was replaced.
+        if !is_needless || !merges && lacks_tables {
+            if is_needless {
+                let what = "it had been replaced, and is taken because a table is damaged or \
+                            missing: keys that were deleted since may be back";
+                report.problems.push(Error::corruption(what).in_file(table.path()));
+            }
+            let is_whole =
+                source.add_table(table, &properties.comparator, &ingests, was_never_added, report);
+            self.lacks_tables |= !is_whole && !is_needless;
+        } else if merges && !is_removed {
             let what = "no edit has this table, so it is left out: its operands are in others";
             report.problems.push(Error::corruption(what).in_file(table.path()));
         }

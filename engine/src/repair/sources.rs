@@ -68,6 +68,7 @@ impl KeyspaceSource {
 
     /// Adds a table: whole, or what can be read of it. `order` is the name of its comparator,
     /// `ingests` are the numbers of ingests, and `is_orphan` is true if no edit has added it.
+    /// Returns true if it is whole.
     pub fn add_table(
         &mut self,
         table: Arc<TableHandle>,
@@ -75,7 +76,7 @@ impl KeyspaceSource {
         ingests: &BTreeSet<SeqNo>,
         is_orphan: bool,
         report: &mut RepairReport,
-    ) {
+    ) -> bool {
         // I2: what was flushed has brought all older commits to tables. An ingest has not: those to
         // keys outside of its range may still be in the log only.
         let mut flushed = table.meta.summary.max_seqno;
@@ -97,6 +98,7 @@ impl KeyspaceSource {
             Ok(()) => {
                 report.tables += 1;
                 self.tables.push(table);
+                true
             }
             Err(error) => {
                 report.problems.push(error);
@@ -106,6 +108,7 @@ impl KeyspaceSource {
                     report.problems.push(Error::corruption(what).in_file(table.path()));
                 }
                 self.pick_up(&table);
+                false
             }
         }
     }

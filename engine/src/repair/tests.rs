@@ -1,7 +1,7 @@
 //! Repairs damaged databases and checks the results.
 
 use crate::base::key::Comparator;
-use crate::{Db, ErrorKind, KeyspaceOptions, Separation, doc_dir};
+use crate::{Db, ErrorKind, Keyspace, KeyspaceOptions, Separation, doc_dir};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -244,6 +244,51 @@ fn i6_what_was_deleted_stays_deleted() {
     }
     assert_eq!(Db::repair(&dir).unwrap().keys, 1);
     assert_eq!(content(&dir).len(), 1);
+}
+
+/// Makes a database in which `replace` replaces the table with the key `gone`, and loses CURRENT. A
+/// power cut may undo an unlink, so the table is there again.
+fn with_a_replaced_table(name: &str, replace: impl FnOnce(&Keyspace)) -> PathBuf {
+    let dir = doc_dir(name);
+    let db = crate::open(&dir).unwrap();
+    let keys = db.default_keyspace();
+    keys.put("gone", "before").unwrap();
+    keys.flush().unwrap();
+    let table = files(&dir, ".tbl").pop().unwrap();
+    let bytes = std::fs::read(&table).unwrap();
+    replace(&keys);
+    db.close().unwrap();
+    assert!(!table.exists());
+    std::fs::write(&table, bytes).unwrap();
+    std::fs::remove_file(dir.join("CURRENT")).unwrap();
+    dir
+}
+
+#[test]
+fn i06_what_was_deleted_does_not_come_back_from_a_table_that_was_replaced() {
+    let dir = with_a_replaced_table("repair-replaced", |keys| {
+        keys.delete("gone").unwrap();
+        keys.flush().unwrap();
+        keys.compact_range(..).unwrap();
+    });
+    let report = Db::repair(&dir).unwrap();
+    assert_eq!((report.keys, report.problems.len()), (0, 1), "{:?}", report.problems);
+    assert!(content(&dir).is_empty());
+}
+
+#[test]
+fn a_table_that_was_replaced_stands_in_for_a_damaged_one() {
+    let dir = with_a_replaced_table("repair-stands-in", |keys| {
+        keys.put("kept", "after").unwrap();
+        keys.flush().unwrap();
+        keys.compact_range(..).unwrap();
+    });
+    let tables = files(&dir, ".tbl");
+    assert_eq!(tables.len(), 2);
+    std::fs::write(&tables[1], "no table").unwrap();
+    let report = Db::repair(&dir).unwrap();
+    assert!(report.problems.iter().any(|it| it.to_string().contains("had been replaced")));
+    assert!(content(&dir).contains_key(&b"gone"[..]));
 }
 
 #[test]

@@ -24,6 +24,7 @@ use crate::base::checksum::{checksum32, seed};
 use crate::base::error::{Error, ErrorKind, InFile, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::seal::{DatabaseIdentity, FileCipher, nonce};
+use crate::base::size::sized;
 use crate::env::Env;
 use crate::env::fs::File;
 use crate::version::edit::Edit;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 
 pub(super) const RECORD_HEAD: usize = 8;
 /// The greatest length of an edit in bytes; a longer record is invalid.
-pub(super) const MAX_EDIT_BYTES: usize = 1 << 30;
+pub(super) const MAX_EDIT_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 /// A manifest is rewritten once it is this many times larger than its first record, and larger than
 /// [`MIN_REWRITE_BYTES`].
 const GROWTH: u64 = 4;
@@ -49,18 +50,25 @@ fn frame(
     offset: u64,
     cut: u32,
     mut payload: Vec<u8>,
-) -> Vec<u8> {
+) -> Result<Vec<u8>> {
     if let Some(cipher) = cipher {
         let tag = cipher.seal_with(&nonce(offset, cut), &[], &mut payload);
         payload.extend_from_slice(&tag);
         payload.extend_from_slice(&cut.to_le_bytes());
     }
-    assert!(payload.len() <= MAX_EDIT_BYTES, "no reader takes an edit of {} bytes", payload.len());
+    if payload.len() > MAX_EDIT_BYTES {
+        // No reader takes it.
+        let what = format!("an edit of {} is longer than any may be", sized(payload.len() as u64));
+        return Err(Error::new(ErrorKind::LimitReached, what).advise(
+            "each table names all segments that it points into, so larger segments and tables, or \
+             several databases, keep the manifest smaller",
+        ));
+    }
     let mut out = Vec::with_capacity(RECORD_HEAD + payload.len());
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
     out.extend_from_slice(&checksum32(seed(manifest, offset), &payload).to_le_bytes());
     out.extend_from_slice(&payload);
-    out
+    Ok(out)
 }
 
 /// Returns manifest `id` as it begins, with the whole `state` as its first record, and the cipher
@@ -69,7 +77,7 @@ fn first_bytes(
     database: &DatabaseIdentity,
     id: u64,
     state: &Edit,
-) -> (Vec<u8>, Option<FileCipher>) {
+) -> Result<(Vec<u8>, Option<FileCipher>)> {
     let salt = database.salt();
     let cipher = salt.and_then(|salt| database.cipher(FileKind::Manifest, id, &salt));
     let mut bytes = Header::new(FileKind::Manifest, database.id, id)
@@ -77,15 +85,15 @@ fn first_bytes(
         .encode()
         .to_vec();
     bytes.extend_from_slice(salt.as_ref().map_or(&[], |salt| salt.as_slice()));
-    let record = frame(id, cipher.as_ref(), bytes.len() as u64, 0, state.encode());
+    let record = frame(id, cipher.as_ref(), bytes.len() as u64, 0, state.encode())?;
     bytes.extend_from_slice(&record);
-    (bytes, cipher)
+    Ok((bytes, cipher))
 }
 
 /// Returns a whole manifest that holds `state`, for a copy of the database. The id must never have
 /// been used by this opening (I12).
-pub fn whole_manifest(database: &DatabaseIdentity, id: u64, state: &Edit) -> Vec<u8> {
-    first_bytes(database, id, state).0
+pub fn whole_manifest(database: &DatabaseIdentity, id: u64, state: &Edit) -> Result<Vec<u8>> {
+    Ok(first_bytes(database, id, state)?.0)
 }
 
 /// A manifest that is open for appending.
@@ -118,7 +126,7 @@ impl ManifestWriter {
         state: &Edit,
     ) -> Result<Self> {
         let (path, database) = (names::manifest(dir, id), database.into());
-        let (bytes, cipher) = first_bytes(&database, id, state);
+        let (bytes, cipher) = first_bytes(&database, id, state)?;
         let written = Self::write_new(env, &path, &bytes);
         let (file, length) = written.inspect_err(|_| {
             // CURRENT does not name it; if it cannot be removed, it is an orphan for the next
@@ -159,6 +167,7 @@ impl ManifestWriter {
         debug_assert!(self.state_bytes <= self.length, "a manifest begins with the whole state");
         debug_assert!(!edit.is_empty(), "an edit without changes needs no record");
         let record = frame(self.id, self.cipher.as_ref(), self.length, self.cut, edit.encode());
+        let record = record.map_err(AppendError::Undone)?;
         // I12: if this record is cut off, the next one at its offset is sealed with another nonce.
         self.cut = self.cut.checked_add(1).ok_or_else(|| {
             AppendError::Undone(Error::internal("the manifest failed four thousand million times"))
@@ -327,12 +336,14 @@ pub struct Salvaged {
 
 /// Returns every readable edit of a manifest of `database`, even behind damage: a record's checksum
 /// is seeded by its offset, so records can be searched for. Returns no edits if the manifest
-/// belongs to another database.
+/// belongs to another database, or is a copy under another number than its own.
 pub fn salvage(env: &Env, path: &Path, database: impl Into<DatabaseIdentity>) -> Result<Salvaged> {
     let database = database.into();
     let mut reader = ManifestReader::open(env, path, &database)?;
     let mut found = Salvaged::default();
-    if reader.header().database != database.id {
+    let header = reader.header();
+    let is_ours = header.kind == FileKind::Manifest && header.database == database.id;
+    if !is_ours || names::parse(path) != names::FileName::Manifest(header.file) {
         return Ok(found);
     }
     let (mut next, mut is_unbroken) = (reader.first(), true);
@@ -355,6 +366,7 @@ pub fn salvage(env: &Env, path: &Path, database: impl Into<DatabaseIdentity>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::pointer::KeyspaceId;
     use crate::env::sim::{Call, FaultPlan};
     use crate::version::edit::Change;
 
@@ -399,6 +411,34 @@ mod tests {
             });
             assert!(!shared, "{first} {second}: {records:?}");
         }
+    }
+
+    /// A panic came after the edit was durable, and the job that unwound removed its files.
+    #[test]
+    fn an_edit_that_no_reader_would_take_is_refused_and_the_next_one_is_appended() {
+        let (env, simulation) = Env::simulated(1);
+        simulation.run(|| {
+            let (dir, database) = (Path::new("db"), DatabaseIdentity::encrypted(7));
+            env.fs.create_dir_all(dir).unwrap();
+            let state = Edit::new(vec![Change::NextFile(2)]);
+            let mut writer = ManifestWriter::create(&env, dir, &database, 1, &state).unwrap();
+            let settings = "x".repeat(MAX_EDIT_BYTES);
+            let long = Edit::new(vec![Change::SetKeyspace { id: KeyspaceId(1), settings }]);
+            let refused = writer.append(&long);
+            let Err(AppendError::Undone(error)) = refused else { panic!("it took effect") };
+            assert_eq!(error.kind(), ErrorKind::LimitReached);
+            let error = ManifestWriter::create(&env, dir, &database, 3, &long).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::LimitReached);
+            let edit = Edit::new(vec![Change::LastSeqno(9)]);
+            assert!(writer.append(&edit).is_ok());
+            let mut found = Vec::new();
+            let each = |edit: Edit| {
+                found.push(edit);
+                Ok(())
+            };
+            read_manifest(&env, dir, &database, 1, each).unwrap();
+            assert_eq!(found, [state, edit]);
+        });
     }
 
     #[test]

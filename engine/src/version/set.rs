@@ -7,6 +7,7 @@ use crate::base::pointer::{KeyspaceId, MAX_ID, TableId};
 use crate::costly_check;
 use crate::env::Env;
 use crate::env::sync::{Mutex, MutexGuard};
+use crate::env::threads::is_panicking;
 use crate::version::alive::Alive;
 use crate::version::build::{Removed, VersionBuilder, state_of};
 use crate::version::edit::{Change, Edit};
@@ -28,6 +29,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The memtables of a keyspace that an edit made durable in tables.
 pub type Flushed = (KeyspaceId, Vec<Arc<LoggedMemtable>>);
+
+/// The result of unlinking what nobody reads any more.
+pub struct Purged {
+    /// Number of files that were unlinked.
+    pub files: u64,
+    /// The first error, if some files could not be.
+    pub outcome: Result<()>,
+}
 
 /// The keyspace in which an edit installs entries that a compaction filter has changed, the least
 /// sequence number of those, and the snapshots that may see what they were.
@@ -425,9 +434,9 @@ impl VersionSet {
     }
 
     /// Handles a failed rewrite: the old manifest stays in force unless CURRENT is in doubt. A full
-    /// disk never leaves CURRENT in doubt.
+    /// disk never leaves CURRENT in doubt, nor does a state that is too long for a manifest.
     fn rewrite_failed(&self, error: &Error) -> Result<()> {
-        if error.kind() == ErrorKind::DiskFull {
+        if matches!(error.kind(), ErrorKind::DiskFull | ErrorKind::LimitReached) {
             return Ok(());
         }
         Err(self.health.fail(error))
@@ -454,24 +463,26 @@ impl VersionSet {
         }
     }
 
-    /// Unlinks files whose last user is gone, and returns how many. Called by background work after
-    /// its jobs.
-    pub fn purge(&self) -> Result<usize> {
+    /// Unlinks files whose last user is gone. Called by background work after its jobs. A file that
+    /// can't be unlinked keeps no other from it, and waits for the next call.
+    pub fn purge(&self) -> Purged {
+        let mut purged = Purged { files: 0, outcome: Ok(()) };
         let paths = self.tables.purge.take();
         if paths.is_empty() || self.health.check().is_err() {
-            return Ok(0);
+            return purged;
         }
-        let mut left: Vec<PathBuf> = paths;
-        let mut count = 0;
-        while let Some(path) = left.pop() {
-            if let Err(error) = self.unlink(&path) {
-                left.push(path);
-                self.tables.purge.put_back(left);
-                return Err(error);
+        let mut left = Vec::new();
+        for path in paths {
+            match self.unlink(&path) {
+                Ok(()) => purged.files += 1,
+                Err(error) => {
+                    purged.outcome = purged.outcome.and(Err(error));
+                    left.push(path);
+                }
             }
-            count += 1;
         }
-        Ok(count)
+        self.tables.purge.put_back(left);
+        purged
     }
 
     /// Removes a file and closes its cached descriptor as one operation, because a deleted file
@@ -506,8 +517,9 @@ impl VersionSet {
 
     /// Removes files that a job wrote and whose edit did not take effect.
     pub fn discard(&self, files: &[PathBuf]) {
-        if self.health.check().is_err() {
-            // I8: it is unknown whether an edit names them; the next opening decides.
+        if self.health.check().is_err() || is_panicking() {
+            // I8: it is unknown whether an edit names them, as when a job panicked after its edit
+            // was durable; the next opening decides.
             return;
         }
         for path in files {

@@ -275,7 +275,7 @@ impl PointMaker<'_> {
 
     /// Stores a manifest that holds `state`.
     fn manifest(&self, id: u64, state: &Edit) -> Result<StoredFile> {
-        let bytes = whole_manifest(&self.tables.identity, id, state);
+        let bytes = whole_manifest(&self.tables.identity, id, state)?;
         self.store(new_file(StoredKind::Manifest, id, self.number, bytes.len() as u64), &bytes)
     }
 

@@ -45,6 +45,7 @@ pub(super) fn restore(
         })?;
     }
     create::create_dir(env, target)?;
+    create::sync_name(env, target)?;
     // Nobody else creates or restores a database there meanwhile.
     let _lock = place::lock(env, target, Hold::Alone, &env.threads.describe_process())?;
     check_empty(env, target, true)?;
