@@ -104,9 +104,13 @@ impl BackgroundState {
             cursors[pick.level] = Some(bounds(last).1.to_vec());
         }
         self.ordering |= *reason == CompactionReason::ScanOrder;
+        self.compacted_last = Some(keyspace.id);
         Some(Claimed { chosen, claim })
     }
 }
+
+/// The kind of compactions that are looked for, and the keyspace of the last one.
+pub(super) type CompactionTurn = (fn(KeyspaceId) -> JobKind, Option<KeyspaceId>);
 
 impl Background {
     /// Returns the most urgent work for this role and marks it as taken.
@@ -188,7 +192,8 @@ impl Background {
         state: &BackgroundState,
     ) -> Option<ChosenCompaction> {
         let first_tables = CompactionCursors::default();
-        self.find_compaction(resting, JobKind::Compaction, |keyspace, view| {
+        let after = state.compacted_last;
+        self.find_compaction(resting, (JobKind::Compaction, after), |keyspace, view| {
             let (id, options) = (keyspace.id, keyspace.options().clone());
             let cursors = state.compaction_cursors.get(&id).unwrap_or(&first_tables);
             let pick = picker::pick(id, &view.levels, &options, &state.busy, cursors)?;
@@ -197,14 +202,19 @@ impl Background {
     }
 
     /// Returns what `pick` finds in the first keyspace whose compactions of this kind do not rest
-    /// and in which it finds something.
+    /// and in which it finds something. Those behind `after` come first: otherwise one of which a
+    /// level is always full would keep all others waiting, and their writers, for as long as it is
+    /// written.
     pub(super) fn find_compaction(
         &self,
         resting: &[JobKind],
-        kind: fn(KeyspaceId) -> JobKind,
+        (kind, after): CompactionTurn,
         mut pick: impl FnMut(&KeyspaceState, &View) -> Option<(CompactionReason, Pick)>,
     ) -> Option<ChosenCompaction> {
-        self.runtime.set.keyspaces().into_iter().find_map(|keyspace| {
+        let mut keyspaces = self.runtime.set.keyspaces();
+        let next = keyspaces.partition_point(|keyspace| Some(keyspace.id) <= after);
+        keyspaces.rotate_left(next);
+        keyspaces.into_iter().find_map(|keyspace| {
             if resting.contains(&kind(keyspace.id)) {
                 return None;
             }

@@ -91,7 +91,9 @@ impl Background {
         // The threads of compactions do this as well, but they may be busy for long, and while the
         // disk is nearly full (I9) they might come to it too late.
         self.drop_dead()?;
-        self.purge()?;
+        // A file that can't be unlinked keeps nothing else from being freed. The job that only
+        // unlinks fails as well, and reports it.
+        let _ = self.purge();
         if self.committer.stall_controller().reserve.is_low() {
             self.committer.check_disk_now();
         }
@@ -123,9 +125,13 @@ impl Background {
 
     /// Unlinks obsolete files that nobody reads any more.
     pub(super) fn purge(&self) -> Result<()> {
-        let removed = self.runtime.set.purge()?;
-        self.runtime.counters.files_removed.add(removed as u64);
-        Ok(())
+        let purged = self.runtime.set.purge();
+        self.runtime.counters.files_removed.add(purged.files);
+        if purged.outcome.is_ok() && self.runtime.health.error_of(JobKind::Purge).is_some() {
+            // Whoever unlinked what could not be, the job that only unlinks has nothing to do now.
+            self.forget_failures(&[JobKind::Purge], &mut self.state.lock());
+        }
+        purged.outcome
     }
 
     /// The flag that is true while the user has paused value GC.

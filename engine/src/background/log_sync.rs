@@ -2,7 +2,11 @@
 //! [`Durability::SyncEvery`](crate::Durability::SyncEvery) what was written. It also starts the
 //! writeback of the segment that is being written, and prepares the next one.
 
-use super::{Background, RECHECK_INTERVAL};
+use super::{Background, BackgroundState, RECHECK_INTERVAL};
+use crate::base::error::Result;
+use crate::throttle::retry;
+use crate::version::health::JobKind;
+use crate::version::job::JobError;
 use std::time::Duration;
 
 impl Background {
@@ -22,6 +26,23 @@ impl Background {
         self.log_changed.notify_all();
     }
 
+    /// Records how a sync of the log ended that was due. I2: one that failed before anything was
+    /// synced, because the disk has no room for what is to be written first, is still due.
+    fn note_log_sync(&self, outcome: Result<()>, state: &mut BackgroundState) {
+        if self.runtime.health.check().is_err() {
+            // I8: nothing is synced any more, and writers get the error.
+            self.runtime.counters.background_errors.add(u64::from(outcome.is_err()));
+            return;
+        }
+        let failed = outcome.is_err();
+        self.note(JobKind::LogSync, outcome.map_err(JobError::from), state);
+        if failed {
+            let pause = retry::pause(state.failures.count(JobKind::LogSync));
+            let again = self.runtime.env.clock.now().saturating_add(pause);
+            state.sync_due = Some(state.sync_due.map_or(again, |due| due.min(again)));
+        }
+    }
+
     pub(super) fn sync_when_due(&self) {
         let clock = &self.runtime.env.clock;
         let mut state = self.state.lock();
@@ -30,10 +51,9 @@ impl Background {
             if left == Some(Duration::ZERO) {
                 state.sync_due = None;
                 drop(state);
-                // A failed sync has turned the database read-only (I8), so writers get the error.
                 let outcome = self.committer.sync();
-                self.runtime.counters.background_errors.add(u64::from(outcome.is_err()));
                 state = self.state.lock();
+                self.note_log_sync(outcome.map(|_| ()), &mut state);
                 continue;
             }
             if self.runtime.health.check().is_ok() && self.committer.log().wants_sync() {

@@ -52,6 +52,8 @@ struct BackgroundState {
     busy: RunningCompactions,
     flushing: BTreeSet<KeyspaceId>,
     compaction_cursors: BTreeMap<KeyspaceId, CompactionCursors>,
+    /// The keyspace of the last compaction that was chosen.
+    compacted_last: Option<KeyspaceId>,
     failures: Failures,
     /// The panic that ended a thread. It stays, as nobody does the thread's work any more.
     died: Option<Error>,

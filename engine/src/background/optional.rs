@@ -1,7 +1,7 @@
 //! Chooses compactions that no level makes due: those that free space, those that make dead values
 //! known early, and those that put values in order for scans. They run while no level is full.
 
-use super::choice::{ChosenCompaction, CompactionReason};
+use super::choice::{ChosenCompaction, CompactionReason, CompactionTurn};
 use super::{Background, BackgroundState};
 use crate::compaction::early::{self, EarlyFacts};
 use crate::compaction::picker::Pick;
@@ -42,7 +42,8 @@ impl Background {
         let snapshots = &seen.snapshots;
         // A long step of value GC may have begun before users came back.
         let is_idle = state.idle_at == Some(self.runtime.snapshots.visible());
-        self.find_compaction(resting, JobKind::OptionalCompaction, |keyspace, view| {
+        let turn: CompactionTurn = (JobKind::OptionalCompaction, state.compacted_last);
+        self.find_compaction(resting, turn, |keyspace, view| {
             let options = keyspace.options();
             // I9: what goes without being read needs no room, and makes some.
             let fits = |pick: &Pick| {
@@ -97,7 +98,8 @@ impl Background {
             return None;
         }
         let (scores, snapshots) = (hot.scores(), self.runtime.snapshots.list());
-        self.find_compaction(resting, JobKind::OptionalCompaction, |keyspace, view| {
+        let turn: CompactionTurn = (JobKind::OptionalCompaction, state.compacted_last);
+        self.find_compaction(resting, turn, |keyspace, view| {
             let flushed = view.version.keyspace(keyspace.id)?.flushed;
             let facts = EarlyFacts { scores: &scores, trigger, snapshots: &snapshots, flushed };
             let pick = early::pick(keyspace.id, &view.levels, &state.busy, &facts);

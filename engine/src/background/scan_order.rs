@@ -1,7 +1,7 @@
 //! Jobs that put values in key order because scans have paid for it: when there is one, and what
 //! it costs. They come after all others, one at a time.
 
-use super::choice::{ChosenCompaction, CompactionReason};
+use super::choice::{ChosenCompaction, CompactionReason, CompactionTurn};
 use super::{Background, BackgroundState};
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::compaction::job::{self, CompactionReport};
@@ -40,7 +40,8 @@ impl Background {
         };
         let version = self.runtime.set.current();
         let (room, mut asked_room) = (self.collector.room(), 0);
-        let found = self.find_compaction(resting, JobKind::OptionalCompaction, |keyspace, view| {
+        let turn: CompactionTurn = (JobKind::OptionalCompaction, state.compacted_last);
+        let found = self.find_compaction(resting, turn, |keyspace, view| {
             let demand = demands.worth_a_look(keyspace.id, version.number)?;
             let segment_bytes = self.committer.log().segment_bytes();
             let facts = OrderFacts {

@@ -346,11 +346,12 @@ impl Batch {
         })
     }
 
-    /// Returns when the value that operation `index` puts expires, `Some(None)` if never; `None`
-    /// for a deletion.
+    /// Returns when the value that operation `index` puts expires, `Some(None)` if never, as with
+    /// an operand that it merges; `None` for a deletion.
     pub fn deadline(&self, index: usize) -> Option<Option<Deadline>> {
         let operation = &self.operations[index];
-        (operation.kind == RecordKind::Put).then_some(operation.deadline)
+        let has_value = matches!(operation.kind, RecordKind::Put | RecordKind::Merge);
+        has_value.then_some(operation.deadline)
     }
 
     /// Iterates over the keyspace of each operation, in order; a keyspace may come many times.

@@ -360,7 +360,7 @@ fn ahead(since: SeqNo, visible: SeqNo) -> Error {
 }
 
 /// Returns the error for a frame at or behind `offset` that could not be read: that it is gone, if
-/// a hole was recorded there.
+/// a hole was recorded there, or if the file was removed, by another process.
 fn explain(
     source: FeedSource<'_>,
     handle: &Arc<SegmentHandle>,
@@ -375,6 +375,8 @@ fn explain(
     // A segment that left, and that nobody keeps, may have been punched before.
     let is_holed =
         live.is_none_or(|live| live.holes.last().is_some_and(|(at, len)| at + len > offset));
-    let is_gone = error.kind() == ErrorKind::Corruption && is_holed;
+    let is_removed = live.is_none()
+        && source.runtime.env.fs.exists(handle.path()).is_ok_and(|is_there| !is_there);
+    let is_gone = is_removed || error.kind() == ErrorKind::Corruption && is_holed;
     if is_gone { gone_from(source, position) } else { error }
 }

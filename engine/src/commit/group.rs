@@ -286,6 +286,12 @@ impl Committer {
         self.log.lock()
     }
 
+    /// Does as [`Committer::sync`] for a user who asked for it, as with a synced commit.
+    pub fn sync_for_user(&self) -> Result<()> {
+        self.log.lock().segments_since_sync = 0;
+        self.sync().map(|_| ())
+    }
+
     /// Makes everything committed so far durable, without holding writers up during the sync.
     /// Returns the end of the log at that time.
     pub fn sync(&self) -> Result<LogReach> {

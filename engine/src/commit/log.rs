@@ -233,12 +233,24 @@ impl LogShared {
         if !self.wants_spare() {
             return Ok(false);
         }
-        let spare = if self.lacks_spare() { Some(self.create_spare()?) } else { None };
-        self.record(spare.as_ref())?;
-        if let Some(spare) = spare {
+        if self.lacks_spare() {
+            let spare = self.create_recorded_spare()?;
             self.spares.lock().push_back(spare);
+        } else {
+            self.record(None)?;
         }
         Ok(true)
+    }
+
+    /// Creates a segment and records it in the manifest. If that fails, the file goes again: what
+    /// fails for lack of space is tried every few seconds (I9).
+    fn create_recorded_spare(&self) -> Result<Spare> {
+        let spare = self.create_spare()?;
+        let recorded = self.record(Some(&spare));
+        recorded.inspect_err(|_| {
+            self.runtime.set.discard(&[spare.handle.path().to_path_buf()]);
+        })?;
+        Ok(spare)
     }
 
     fn create_spare(&self) -> Result<Spare> {
@@ -453,9 +465,7 @@ impl LogShared {
         if let Some(spare) = ready {
             return Ok(spare);
         }
-        let spare = self.create_spare()?;
-        self.record(Some(&spare))?;
-        Ok(spare)
+        self.create_recorded_spare()
     }
 
     /// Returns the bytes of the store, up to the amount from which sizes no longer depend on it.

@@ -121,7 +121,7 @@ impl Pick {
 /// Returns true if no two of the tables may have a user key in common.
 fn are_disjoint(order: &KeyOrder, tables: &[Arc<TableHandle>]) -> bool {
     let mut spans: Vec<_> = tables.iter().map(|table| bounds(table)).collect();
-    spans.sort_by(|(a, _), (b, _)| order.compare(a, b));
+    order.sort(&mut spans, |(a, _), (b, _)| order.compare(a, b));
     spans.is_sorted_by(|(_, last), (first, _)| order.compare(last, first).is_lt())
 }
 

@@ -145,6 +145,8 @@ impl Core {
 
     fn version_with_closed_log(&self) -> Result<(Version, SeqNo)> {
         let committer = &self.committer;
+        // Most of what is not synced yet is synced before writers have to wait.
+        committer.sync()?;
         // The log is held until the version is taken, so no table in the version has an entry of a
         // later commit, whose value would be in a segment that is not part of the version.
         let mut log = committer.hold();

@@ -175,7 +175,7 @@ impl Core {
         self.set.log_pins().close();
         // Removes files whose last reader is gone. Those still held become orphans that the next
         // opening removes.
-        let purged = self.set.purge().map(|_| ());
+        let purged = self.set.purge().outcome;
         self.follower.iter().for_each(Follower::end);
         *self.lock.lock() = None;
         let outcome = outcome.and(purged);
@@ -355,7 +355,7 @@ impl Db {
     /// ```
     pub fn sync(&self) -> Result<()> {
         self.core.check_writable()?;
-        self.core.committer.sync().map(|_| ())
+        self.core.committer.sync_for_user()
     }
 
     /// Returns the sequence number of the newest visible commit.

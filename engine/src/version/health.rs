@@ -32,6 +32,8 @@ pub enum JobKind {
     Purge,
     /// Value GC.
     ValueGc,
+    /// Syncing the log when that is due.
+    LogSync,
 }
 
 impl JobKind {

@@ -757,6 +757,33 @@ fn who_follows_gets_every_change_once_and_in_order() {
     }
 }
 
+/// A consumer stands amid a segment that the writer removes, and whose descriptor was closed.
+#[test]
+fn changes_that_the_writer_removed_are_gone_for_who_follows() {
+    let (dir, writer) = created(common::separating(Some(64)));
+    let words = writer.default_keyspace();
+    overwrite(&words, 0);
+    let few = Options { max_open_files: 8, cache_bytes: 0, ..following() };
+    let reader = common::open_with(dir.path(), few);
+    let visible = cleavedb::ChangesOptions::new().visible(true);
+    let mut changes = reader.changes_with(0, &visible).unwrap();
+    changes.next_batch().unwrap().expect("there are some");
+    for version in 1..6 {
+        overwrite(&words, version);
+        words.compact_range(..).unwrap();
+        writer.gc().unwrap();
+        reader.catch_up().unwrap();
+        let _ = map_of(&reader.default_keyspace());
+    }
+    let error = loop {
+        match changes.next_batch() {
+            Ok(batch) => assert!(batch.is_some(), "all changes were there"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::ChangesGone, "{error}");
+}
+
 /// I2: of what is being written, a consumer that wants what is durable gets what lies in segments
 /// that were synced.
 #[test]

@@ -222,6 +222,24 @@ fn keys_that_were_read_conflict() {
     }
 }
 
+/// What a transaction has merged is a value that never expires, as it is once committed.
+#[test]
+fn what_was_merged_has_no_deadline() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let options = cleavedb::KeyspaceOptions {
+        merge_operator: Some(cleavedb::merge_operators::ADD.to_owned()),
+        ..Default::default()
+    };
+    let counts = db.create_keyspace_with("counts", options).unwrap();
+    let transaction = db.begin();
+    transaction.merge(&counts, "c", "1").unwrap();
+    let ttl = counts.ttl_with("c", &transaction.read_options()).unwrap();
+    assert_eq!(ttl, Some(cleavedb::Ttl::Never));
+    transaction.commit().unwrap();
+    assert_eq!(counts.ttl("c").unwrap(), ttl);
+}
+
 /// Every read that takes options, with those of a transaction, counts as read by it.
 #[test]
 fn each_way_to_read_conflicts() {

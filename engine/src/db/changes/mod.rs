@@ -147,7 +147,7 @@ impl Changes {
         let mut limit = self.limit(core);
         if limit <= self.feed.position() && self.can_sync(core) {
             // Everything that is durable was handed out, and more is visible.
-            core.committer.sync()?;
+            core.committer.sync_for_user()?;
             limit = self.limit(core);
         }
         let Changes { feed, names, followed, .. } = self;
@@ -243,7 +243,7 @@ impl Changes {
     fn vouch(&self, core: &Core) -> Result<()> {
         let is_ahead = self.feed.position() > self.limit(core);
         if is_ahead && !core.options.read_only {
-            core.committer.sync()?;
+            core.committer.sync_for_user()?;
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ fn i05_a_view_for_counting_keeps_no_segment() {
     write(2);
     settle(&db);
     db.gc().unwrap();
-    db.core.set.purge().unwrap();
+    db.core.set.purge().outcome.unwrap();
     for id in old {
         let path = names::segment(&db.core.set.tables().dir, id);
         assert!(!path.exists(), "{} is kept", path.display());

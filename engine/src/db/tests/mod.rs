@@ -16,5 +16,6 @@ mod relocated;
 mod repaired;
 mod shared;
 mod snapshots;
+mod syncs;
 mod threads;
 mod unnamed;

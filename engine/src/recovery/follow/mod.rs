@@ -212,7 +212,7 @@ impl Follower {
                     self.seen_at.store(at.as_nanos() as u64, Ordering::Release);
                     // The state from before is let go of by now. Snapshots may have been dropped
                     // since the last catch-up, too.
-                    runtime.set.purge()?;
+                    runtime.set.purge().outcome?;
                     return Ok(followed);
                 }
                 Err(error) => {
