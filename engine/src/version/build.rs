@@ -118,7 +118,7 @@ impl VersionBuilder<'_> {
                 Change::DroppedUntil(deadline) => {
                     version.dropped_until = version.dropped_until.max(*deadline);
                 }
-                Change::NextFile(_) | Change::LastSeqno(_) => {}
+                Change::NextFile(_) | Change::LastSeqno(_) | Change::StateGoesOn => {}
                 _ => self.change_keyspace(version, change, &mut removed)?,
             }
         }

@@ -159,6 +159,9 @@ pub enum Change {
         /// The sequence number, by which it is known.
         seqno: SeqNo,
     },
+    /// Says at the end of an edit that the state which it begins, or goes on with, goes on in the
+    /// next record.
+    StateGoesOn,
 }
 
 /// A list of changes that take effect together.
@@ -191,6 +194,26 @@ impl Edit {
             change.encode(&mut out);
         }
         out
+    }
+
+    /// Returns the encodings of one or several edits that do the same, each of about `part_bytes`
+    /// bytes. All but the last end with [`Change::StateGoesOn`].
+    pub fn encode_parts(&self, part_bytes: usize) -> Vec<Vec<u8>> {
+        let (mut parts, mut part) = (Vec::new(), Vec::new());
+        for change in &self.changes {
+            if part.len() >= part_bytes {
+                Change::StateGoesOn.encode(&mut part);
+                parts.push(std::mem::take(&mut part));
+            }
+            change.encode(&mut part);
+        }
+        parts.push(part);
+        parts
+    }
+
+    /// Returns true if the state that this edit is a part of goes on in the next one.
+    pub fn goes_on(&self) -> bool {
+        matches!(self.changes.last(), Some(Change::StateGoesOn))
     }
 
     /// Decodes the output of [`Edit::encode`], whose checksum was verified before (I7).
@@ -268,6 +291,7 @@ impl Change {
                 put_range(out, &tombstone.range);
             }
             Change::RemoveRange { keyspace, seqno } => put_numbers(out, 18, &[keyspace.0, *seqno]),
+            Change::StateGoesOn => put_numbers(out, 21, &[]),
         }
     }
 
@@ -312,6 +336,7 @@ impl Change {
             18 => {
                 Change::RemoveRange { keyspace: KeyspaceId::decode(reader)?, seqno: seqno(reader)? }
             }
+            21 => Change::StateGoesOn,
             _ => return Err(Error::corruption(format!("edit tag {tag} does not exist"))),
         })
     }
@@ -446,6 +471,7 @@ mod tests {
             },
             Change::Holes { segment: SegmentId(9), holes: Holes::default() },
             Change::DroppedUntil(Deadline(1_767_225_600_000)),
+            Change::StateGoesOn,
             Change::AddRange {
                 keyspace: KeyspaceId(2),
                 tombstone: RangeTombstone {

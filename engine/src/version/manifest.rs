@@ -11,7 +11,8 @@
 //! encrypted, and ends with its tag of 16 bytes (`base/seal.rs`) and a u32: how many records were
 //! cut off at this offset before, which is the end of the nonce.
 //!
-//! The first record is the whole state as one edit. Each record is synced before its edit takes
+//! The first record is the whole state as one edit, or as many records are as that needs: each edit
+//! but the last says that the state goes on. Each record is synced before its edit takes
 //! effect, and thus before the next one is written. A record is valid if its length fits the file
 //! and its checksum holds. A reader takes records up to the first invalid one. If nothing valid
 //! follows, that was an edit cut short by a crash, which never took effect; if a valid record
@@ -37,6 +38,9 @@ use std::sync::Arc;
 pub(super) const RECORD_HEAD: usize = 8;
 /// The greatest length of an edit in bytes; a longer record is invalid.
 pub(super) const MAX_EDIT_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
+/// The bytes of a state from which on it goes on in another record. Each table names the segments
+/// that it points into, so the state of a terabyte of small values takes a gigabyte.
+const STATE_PART_BYTES: usize = if cfg!(test) { 64 << 10 } else { 64 << 20 };
 /// A manifest is rewritten once it is this many times larger than its first record, and larger than
 /// [`MIN_REWRITE_BYTES`].
 const GROWTH: u64 = 4;
@@ -71,8 +75,7 @@ fn frame(
     Ok(out)
 }
 
-/// Returns manifest `id` as it begins, with the whole `state` as its first record, and the cipher
-/// of its next records.
+/// Returns manifest `id` as it begins, with the whole `state`, and the cipher of its next records.
 fn first_bytes(
     database: &DatabaseIdentity,
     id: u64,
@@ -85,8 +88,10 @@ fn first_bytes(
         .encode()
         .to_vec();
     bytes.extend_from_slice(salt.as_ref().map_or(&[], |salt| salt.as_slice()));
-    let record = frame(id, cipher.as_ref(), bytes.len() as u64, 0, state.encode())?;
-    bytes.extend_from_slice(&record);
+    for part in state.encode_parts(STATE_PART_BYTES) {
+        let record = frame(id, cipher.as_ref(), bytes.len() as u64, 0, part)?;
+        bytes.extend_from_slice(&record);
+    }
     Ok((bytes, cipher))
 }
 
@@ -251,8 +256,8 @@ pub struct ManifestEnd {
     pub is_torn: bool,
 }
 
-/// Calls `each` with the edits of manifest `id` of `database`, in order; the first is the whole
-/// state.
+/// Calls `each` with the edits of manifest `id` of `database`, in order; the first ones are the
+/// whole state.
 pub fn read_manifest(
     env: &Env,
     dir: &Path,
@@ -264,13 +269,13 @@ pub fn read_manifest(
     let database = database.into();
     let mut reader = ManifestReader::open(env, &path, &database)?;
     reader.header().check(FileKind::Manifest, database.id, id).in_file(&path)?;
-    let mut count = 0;
+    let (mut count, mut goes_on) = (0, false);
     let end = reader.for_each(|_, edit| {
-        count += 1;
+        (count, goes_on) = (count + 1, edit.goes_on());
         each(edit).in_file(&path)
     })?;
-    if count == 0 || reader.find_record(end + 1)?.is_some() {
-        // Neither can be caused by a crash: the first record was synced before CURRENT named the
+    if count == 0 || goes_on || reader.find_record(end + 1)?.is_some() {
+        // None of that can be caused by a crash: the state was synced before CURRENT named the
         // file, and every record is synced before the next one is written.
         return Err(damaged(&path, end));
     }
@@ -304,10 +309,13 @@ pub fn read_manifest_live(
     let path = names::manifest(dir, id);
     let mut reader = ManifestReader::open(env, &path, database)?;
     reader.header().check(FileKind::Manifest, database.id, id).in_file(&path)?;
-    let first = reader.first();
-    let end = reader.for_each_from(from.unwrap_or(first), |_, edit| each(edit).in_file(&path))?;
-    // The first record was synced before CURRENT named the file.
-    if end == first || is_strict && reader.find_record(end + 1)?.is_some() {
+    let (first, mut goes_on) = (reader.first(), false);
+    let end = reader.for_each_from(from.unwrap_or(first), |_, edit| {
+        goes_on = edit.goes_on();
+        each(edit).in_file(&path)
+    })?;
+    // The state was synced before CURRENT named the file.
+    if end == first || goes_on || is_strict && reader.find_record(end + 1)?.is_some() {
         return Err(damaged(&path, end));
     }
     Ok(end)
@@ -359,7 +367,8 @@ pub fn salvage(env: &Env, path: &Path, database: impl Into<DatabaseIdentity>) ->
             Err(_) => is_unbroken = false,
         }
     }
-    found.is_whole = is_unbroken && next == reader.length();
+    let goes_on = found.edits.last().is_some_and(Edit::goes_on);
+    found.is_whole = is_unbroken && !goes_on && next == reader.length();
     Ok(found)
 }
 
@@ -411,6 +420,52 @@ mod tests {
             });
             assert!(!shared, "{first} {second}: {records:?}");
         }
+    }
+
+    /// Guards against a part of a state that is taken for all of it, as a torn edit is left out.
+    #[test]
+    fn a_long_state_is_in_several_records_and_none_may_be_missing() {
+        let (env, simulation) = Env::simulated(1);
+        simulation.run(|| {
+            let (dir, database) = (Path::new("db"), DatabaseIdentity::encrypted(7));
+            env.fs.create_dir_all(dir).unwrap();
+            let state = Edit::new((0..60_000).map(Change::LastSeqno).collect());
+            let mut writer = ManifestWriter::create(&env, dir, &database, 1, &state).unwrap();
+            assert!(writer.append(&Edit::new(vec![Change::NextFile(9)])).is_ok());
+            let (mut found, mut ends) = (Vec::new(), Vec::new());
+            let mut reader =
+                ManifestReader::open(&env, &names::manifest(dir, 1), &database).unwrap();
+            let each = |at, edit: Edit| {
+                ends.push(at);
+                found.extend(edit.changes);
+                Ok(())
+            };
+            reader.for_each(each).unwrap();
+            found.retain(|change| *change != Change::StateGoesOn);
+            assert_eq!(found.pop(), Some(Change::NextFile(9)));
+            assert!(found == state.changes && ends.len() > 3, "{} records", ends.len());
+            let is_read = || {
+                let whole = read_manifest(&env, dir, &database, 1, |_| Ok(())).is_ok();
+                let live =
+                    read_manifest_live(&env, dir, &database, 1, None, false, |_| Ok(())).is_ok();
+                assert_eq!(whole, live);
+                whole
+            };
+            assert!(is_read());
+            // The file ends before the last edit, and then before the last record of the state.
+            let cut = |at: u64| {
+                simulation.corrupt(names::manifest(dir, 1), |bytes| {
+                    bytes.truncate(at as usize);
+                })
+            };
+            cut(ends.pop().unwrap());
+            assert!(is_read());
+            let whole = salvage(&env, &names::manifest(dir, 1), &database).unwrap();
+            cut(ends.pop().unwrap());
+            assert!(!is_read());
+            let cut = salvage(&env, &names::manifest(dir, 1), &database).unwrap();
+            assert!(whole.is_whole && !cut.is_whole && !cut.edits.is_empty());
+        });
     }
 
     /// A panic came after the edit was durable, and the job that unwound removed its files.

@@ -21,9 +21,10 @@ use std::sync::Arc;
 
 /// The size of one read in bytes.
 const PIECE_BYTES: usize = 256 << 10;
-/// The greatest length of a manifest in bytes. None is longer, because a manifest is rewritten once
-/// it is several times as large as its first record.
-const MAX_MANIFEST_BYTES: u64 = 8 << 30;
+/// The greatest length of a manifest in bytes. None is longer: a manifest is rewritten once it is
+/// several times as large as its state, which takes a gigabyte where values of 1 KiB take a
+/// terabyte.
+const MAX_MANIFEST_BYTES: u64 = 64 << 30;
 /// The bytes that a search hashes before it gives up. After a crash less than one record is
 /// searched, which needs a small part of this.
 const MAX_SEARCH_BYTES: u64 = 4 << 30;
