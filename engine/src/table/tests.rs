@@ -225,6 +225,19 @@ fn what_is_written_comes_back() {
     }
 }
 
+/// The table of such a memtable could not be written, however often the flush was tried.
+#[test]
+fn an_index_of_long_keys_that_are_nearly_the_same_has_an_end() {
+    let key = |n: u64| [vec![b'k'; 8 << 10], n.to_be_bytes().to_vec()].concat();
+    let entries: Vec<_> = (0..1000).map(|n| put(&key(n), n + 1, b"value")).collect();
+    for block_bytes in [1, 4096] {
+        let place = TableDir::new(KeyOrder::Bytewise);
+        let table = place.table(1, settings(block_bytes, Codec::None), &entries);
+        check_all(&table, &entries);
+        assert!(table.blocks() < 300, "{} blocks, each with a key in the index", table.blocks());
+    }
+}
+
 /// The settings of random keys: few letters, each repeated. The more each letter is repeated, the
 /// longer the common prefixes are.
 #[derive(Clone, Copy)]

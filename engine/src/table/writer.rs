@@ -34,6 +34,14 @@ const ENTRY_OVERHEAD: usize = 16;
 /// The largest value of [`TableSettings::block_bytes`], in bytes.
 pub const MAX_BLOCK_TARGET_BYTES: usize = 1 << 20;
 
+/// The bytes of an index from which on blocks grow with it. A memtable may have many long keys that
+/// differ only in their last bytes, each of them a block of its own with all of the key in the
+/// index, which may not be longer than any block.
+const LONG_INDEX_BYTES: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
+/// Beyond that a block may have this part (one in this many) of the bytes of the index: at a
+/// gigabyte of index a mebibyte, so that about eight gigabytes of keys have room.
+const LONG_INDEX_PART: usize = if cfg!(test) { 16 } else { 1024 };
+
 /// The number of finished bytes from which on they are written to the file.
 const PIECE_BYTES: usize = 512 << 10;
 /// The size of the largest single write in bytes, however large the entry.
@@ -254,7 +262,10 @@ impl TableWriter {
 
     /// Returns the size that the open block may have with another entry.
     fn most_bytes(&self) -> usize {
-        let usual = self.settings.block_bytes;
+        let (usual, index) = (self.settings.block_bytes, self.index.size());
+        if index >= LONG_INDEX_BYTES {
+            return usual.max(index / LONG_INDEX_PART);
+        }
         if !self.ends_with_pages {
             return usual;
         }
