@@ -34,12 +34,16 @@ pub fn create_dir(env: &Env, dir: &Path) -> Result<()> {
 }
 
 /// Makes the name of a directory durable that was there before, perhaps because its creation ended
-/// before its name was durable. Where the parent may not be read, its owner has seen to it.
+/// before its name was durable. Where the parent may not be read, its owner has seen to it; where
+/// its file system can't sync directories, or is another that is read only, no name of ours waits.
 pub fn sync_name(env: &Env, dir: &Path) -> Result<()> {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
+    use std::io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    let is_passed =
+        |kind| matches!(kind, PermissionDenied | InvalidInput | Unsupported | ReadOnlyFilesystem);
     match env.fs.sync_dir(parent) {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) if is_passed(error.kind()) => Ok(()),
         synced => synced.doing("sync the directory", parent),
     }
 }

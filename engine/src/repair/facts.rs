@@ -71,8 +71,9 @@ pub struct RepairFacts {
     /// The greatest deadline by which an entry was dropped because it had expired.
     pub dropped_until: Deadline,
     lengths: BTreeMap<SegmentId, u64>,
-    /// The tables that an edit added, and those that one removed.
-    added: BTreeSet<TableId>,
+    /// The tables that an edit added, with their keyspaces, and those that one removed, alone or
+    /// with its keyspace.
+    added: BTreeMap<TableId, KeyspaceId>,
     removed: BTreeSet<TableId>,
     /// The segments that the edits leave in use.
     segments: BTreeSet<SegmentId>,
@@ -160,30 +161,31 @@ impl RepairFacts {
         }
         manifests.sort();
         let newest = manifests.last().map(|(id, _)| *id);
-        for (id, path) in manifests.into_iter().rev() {
-            let found = salvage(env, &path, &self.identity).unwrap_or_default();
-            if found.edits.is_empty() {
-                continue;
-            }
-            for (number, edit) in found.edits.iter().enumerate() {
-                self.learn(edit, number < found.unbroken);
-            }
-            let is_last = found.is_whole && in_force.or(newest) == Some(id);
-            self.is_whole = is_last && self.has_all_files();
-            return;
+        let salvaged = |(id, path): (u64, PathBuf)| {
+            (id, salvage(env, &path, &self.identity).unwrap_or_default())
+        };
+        let mut found: Vec<_> = manifests.into_iter().rev().map(salvaged).collect();
+        found.retain(|(_, found)| !found.edits.is_empty());
+        // One that a crash kept from being written to its end is newer than the one in force.
+        let whole = found.iter().position(|(_, found)| !found.is_part());
+        let Some((id, found)) = found.into_iter().nth(whole.unwrap_or(0)) else { return };
+        for (number, edit) in found.edits.iter().enumerate() {
+            self.learn(edit, number < found.unbroken && !found.is_part());
         }
+        let is_last = found.is_whole && in_force.or(newest) == Some(id);
+        self.is_whole = is_last && self.has_all_files();
     }
 
     /// Returns true if all files are there that the edits leave in use. If one is not, an edit that
     /// removed it may be missing where the manifest ends: a file that was cut off behind a record
     /// looks whole.
     fn has_all_files(&self) -> bool {
-        !self.lacks_tables() && self.has_all(self.segments.iter().map(|id| FileName::Segment(*id)))
+        let segments = self.segments.iter().map(|id| FileName::Segment(*id));
+        self.lacking().is_empty() && self.there().is_superset(&segments.collect())
     }
 
-    fn has_all(&self, mut files: impl Iterator<Item = FileName>) -> bool {
-        let there: BTreeSet<FileName> = self.files.iter().map(|(named, _)| *named).collect();
-        files.all(|named| there.contains(&named))
+    fn there(&self) -> BTreeSet<FileName> {
+        self.files.iter().map(|(named, _)| *named).collect()
     }
 
     /// Applies an edit. `unbroken` is true if all edits before it could be read.
@@ -204,14 +206,16 @@ impl RepairFacts {
                 Change::DropKeyspace { id } => {
                     self.keyspaces.remove(id);
                     self.dropped.insert(*id);
+                    let gone = self.added.iter().filter(|(_, keyspace)| *keyspace == id);
+                    self.removed.extend(gone.map(|(table, _)| *table));
                 }
                 Change::Flushed { keyspace, seqno } => {
                     if let Some(known) = self.keyspaces.get_mut(keyspace) {
                         known.flushed = known.flushed.max(*seqno);
                     }
                 }
-                Change::AddTable { meta, .. } => {
-                    self.added.insert(meta.id);
+                Change::AddTable { keyspace, meta, .. } => {
+                    self.added.insert(meta.id, *keyspace);
                     // A table that moves to another level is removed and added by one edit, in this
                     // order, and lives on.
                     self.removed.remove(&meta.id);
@@ -262,22 +266,26 @@ impl RepairFacts {
 
     /// Returns true if no edit ever added this table, for certain: what is in it is in others, too.
     pub fn was_never_added(&self, table: TableId) -> bool {
-        self.is_whole && !self.added.contains(&table)
+        self.is_whole && !self.added.contains_key(&table)
     }
 
-    /// Returns true if all that is in this table is in others, or was deleted since.
-    pub fn was_replaced(&self, table: TableId) -> bool {
-        self.is_removed(table) || self.was_never_added(table)
+    /// Returns the keyspaces of which a table is missing that the edits which could be read leave
+    /// in use.
+    pub fn lacking(&self) -> BTreeSet<KeyspaceId> {
+        let there = self.there();
+        let in_use = self.added.iter().filter(|(id, _)| !self.removed.contains(id));
+        let missing = in_use.filter(|(id, _)| !there.contains(&FileName::Table(**id)));
+        missing.map(|(_, keyspace)| *keyspace).collect()
     }
 
-    /// Returns true if a table is missing that the edits which could be read leave in use.
-    pub fn lacks_tables(&self) -> bool {
-        !self.has_all(self.added.difference(&self.removed).map(|id| FileName::Table(*id)))
+    /// Returns the keyspace to which an edit added this table.
+    pub fn owner(&self, table: TableId) -> Option<KeyspaceId> {
+        self.added.get(&table).copied()
     }
 
     /// Returns true if an edit added this table, and `None` if the manifest can't tell.
     pub fn is_added(&self, table: TableId) -> Option<bool> {
-        if self.added.contains(&table) { Some(true) } else { self.is_whole.then_some(false) }
+        if self.added.contains_key(&table) { Some(true) } else { self.is_whole.then_some(false) }
     }
 
     /// Adds the keyspaces that only tables mention. Afterwards there is a keyspace `default`.

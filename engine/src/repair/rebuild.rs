@@ -57,8 +57,8 @@ pub struct Rebuild<'a> {
     ingests: LoggedIngests,
     /// The numbers of all ingests that the manifest or the log tell of.
     ingest_seqnos: BTreeSet<SeqNo>,
-    /// True if a table is missing or damaged that others do not replace.
-    lacks_tables: bool,
+    /// The keyspaces of which a table is missing or damaged that others do not replace.
+    lacking: BTreeSet<KeyspaceId>,
     next_file: u64,
     last_seqno: u64,
 }
@@ -86,7 +86,7 @@ impl<'a> Rebuild<'a> {
             lost: BTreeSet::new(),
             ingests,
             ingest_seqnos,
-            lacks_tables: false,
+            lacking: BTreeSet::new(),
             next_file,
             last_seqno,
         }
@@ -203,7 +203,8 @@ impl<'a> Rebuild<'a> {
             match describe_table(self.env, &self.context, id) {
                 Ok(described) => found.push(described),
                 Err(error) => {
-                    self.lacks_tables |= !self.facts.was_replaced(id);
+                    let owner = self.facts.owner(id).filter(|_| !self.facts.is_removed(id));
+                    self.lacking.extend(owner);
                     report.problems.push(error);
                 }
             }
@@ -213,9 +214,9 @@ impl<'a> Rebuild<'a> {
         for id in self.facts.keyspaces.keys().copied().collect::<Vec<_>>() {
             self.source(id)?;
         }
-        self.lacks_tables |= self.facts.lacks_tables();
+        self.lacking.extend(self.facts.lacking());
         // Whether one of those that were replaced is needed is known once the others were read.
-        found.sort_by_key(|(_, meta)| self.facts.was_replaced(meta.id));
+        found.sort_by_key(|(_, meta)| self.facts.is_removed(meta.id));
         for (properties, meta) in found {
             self.add_table(&properties, meta, report)?;
         }
@@ -247,8 +248,10 @@ impl<'a> Rebuild<'a> {
         let is_removed = self.facts.is_removed(meta.id);
         let was_never_added = self.facts.was_never_added(meta.id);
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
-        let (ingests, lacks_tables) = (std::mem::take(&mut self.ingest_seqnos), self.lacks_tables);
-        let source = self.source(properties.owner.id)?;
+        let ingests = std::mem::take(&mut self.ingest_seqnos);
+        let owner = properties.owner.id;
+        let is_lacking = self.lacking.contains(&owner);
+        let source = self.source(owner)?;
         let operator = source.options.merge_operator.as_deref();
         let own = properties.owner.merge_operator.as_deref();
         if let Some(own) = own.filter(|_| own != operator) {
@@ -258,19 +261,21 @@ impl<'a> Rebuild<'a> {
             report.problems.push(Error::corruption(what).in_file(table.path()));
         }
         let merges = operator.is_some();
-        let is_needless = is_removed || was_never_added && at == 0;
-        // An operand that is in two tables would be merged twice. No ingest has one. I6: what was
-        // deleted since is still in a table that was replaced.
-        if !is_needless || !merges && lacks_tables {
-            if is_needless {
-                let what = "it had been replaced, and is taken because a table is damaged or \
+        // An operand that is in two tables would be merged twice. No ingest has one.
+        let is_merged_twice = merges && (is_removed || was_never_added && at == 0);
+        // I6: what was deleted since is still in a table that was replaced.
+        if !is_merged_twice && (!is_removed || is_lacking) {
+            if is_removed {
+                let what = "it had been replaced, and is taken because another table is damaged or \
                             missing: keys that were deleted since may be back";
                 report.problems.push(Error::corruption(what).in_file(table.path()));
             }
             let is_whole =
                 source.add_table(table, &properties.comparator, &ingests, was_never_added, report);
-            self.lacks_tables |= !is_whole && !is_needless;
-        } else if merges && !is_removed {
+            if !is_whole && !is_removed {
+                self.lacking.insert(owner);
+            }
+        } else if !is_removed {
             let what = "no edit has this table, so it is left out: its operands are in others";
             report.problems.push(Error::corruption(what).in_file(table.path()));
         }

@@ -1,6 +1,9 @@
 //! Repairs damaged databases and checks the results.
 
 use crate::base::key::Comparator;
+use crate::version::edit::{Change, Edit};
+use crate::version::files::names;
+use crate::version::manifest::whole_manifest;
 use crate::{Db, ErrorKind, Keyspace, KeyspaceOptions, Separation, doc_dir};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -256,6 +259,12 @@ fn with_a_replaced_table(name: &str, replace: impl FnOnce(&Keyspace)) -> PathBuf
     keys.flush().unwrap();
     let table = files(&dir, ".tbl").pop().unwrap();
     let bytes = std::fs::read(&table).unwrap();
+    // The tables of a dropped keyspace are missing for a good reason.
+    let other = db.create_keyspace("other").unwrap();
+    other.put("k", "v").unwrap();
+    other.flush().unwrap();
+    db.drop_keyspace("other").unwrap();
+    drop(other);
     replace(&keys);
     db.close().unwrap();
     assert!(!table.exists());
@@ -274,6 +283,26 @@ fn i06_what_was_deleted_does_not_come_back_from_a_table_that_was_replaced() {
     let report = Db::repair(&dir).unwrap();
     assert_eq!((report.keys, report.problems.len()), (0, 1), "{:?}", report.problems);
     assert!(content(&dir).is_empty());
+}
+
+/// A crash may leave the beginning of a newer manifest. Keyspaces that it does not get to were not
+/// dropped.
+#[test]
+fn a_manifest_that_ends_within_its_state_takes_no_keyspace_away() {
+    let dir = doc_dir("repair-part-of-a-state");
+    let model = fill(&dir);
+    let db = crate::open(&dir).unwrap();
+    let identity = db.core.set.tables().identity.clone();
+    db.close().unwrap();
+    let id = 1 << 40;
+    let changes = (0..90_000).map(Change::LastSeqno);
+    let state = Edit::new([Change::NextFile(id + 1)].into_iter().chain(changes).collect());
+    let mut bytes = whole_manifest(&identity, id, &state).unwrap();
+    bytes.truncate(bytes.len() / 2);
+    std::fs::write(names::manifest(&dir, id), bytes).unwrap();
+    std::fs::remove_file(dir.join("CURRENT")).unwrap();
+    Db::repair(&dir).unwrap();
+    assert_eq!(content(&dir), model);
 }
 
 #[test]

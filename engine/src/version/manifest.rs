@@ -30,7 +30,7 @@ use crate::env::Env;
 use crate::env::fs::File;
 use crate::version::edit::Edit;
 use crate::version::files::names;
-use crate::version::manifest_reader::ManifestReader;
+use crate::version::manifest_reader::{MAX_MANIFEST_BYTES, ManifestReader};
 use crate::version::owner;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) const MAX_EDIT_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 3
 /// The bytes of a state from which on it goes on in another record. Each table names the segments
 /// that it points into, so the state of a terabyte of small values takes a gigabyte.
 const STATE_PART_BYTES: usize = if cfg!(test) { 64 << 10 } else { 64 << 20 };
-/// A manifest is rewritten once it is this many times larger than its first record, and larger than
+/// A manifest is rewritten once it is this many times larger than its state, and larger than
 /// [`MIN_REWRITE_BYTES`].
 const GROWTH: u64 = 4;
 /// The size in bytes up to which a manifest is never rewritten for its growth.
@@ -62,17 +62,21 @@ fn frame(
     }
     if payload.len() > MAX_EDIT_BYTES {
         // No reader takes it.
-        let what = format!("an edit of {} is longer than any may be", sized(payload.len() as u64));
-        return Err(Error::new(ErrorKind::LimitReached, what).advise(
-            "each table names all segments that it points into, so larger segments and tables, or \
-             several databases, keep the manifest smaller",
-        ));
+        return Err(too_long("an edit", payload.len()));
     }
     let mut out = Vec::with_capacity(RECORD_HEAD + payload.len());
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
     out.extend_from_slice(&checksum32(seed(manifest, offset), &payload).to_le_bytes());
     out.extend_from_slice(&payload);
     Ok(out)
+}
+
+fn too_long(what: &str, bytes: usize) -> Error {
+    let what = format!("{what} of {} is longer than any may be", sized(bytes as u64));
+    Error::new(ErrorKind::LimitReached, what).advise(
+        "each table names all segments that it points into, so larger segments and tables, or \
+         several databases, keep the manifest smaller",
+    )
 }
 
 /// Returns manifest `id` as it begins, with the whole `state`, and the cipher of its next records.
@@ -91,6 +95,10 @@ fn first_bytes(
     for part in state.encode_parts(STATE_PART_BYTES) {
         let record = frame(id, cipher.as_ref(), bytes.len() as u64, 0, part)?;
         bytes.extend_from_slice(&record);
+    }
+    // A manifest grows to several times its state before it is written anew.
+    if bytes.len() as u64 > MAX_MANIFEST_BYTES / (2 * GROWTH) {
+        return Err(too_long("a state", bytes.len()));
     }
     Ok((bytes, cipher))
 }
@@ -122,7 +130,7 @@ pub enum AppendError {
 }
 
 impl ManifestWriter {
-    /// Writes manifest `id` with the whole `state` as its first record, and puts it in force.
+    /// Writes manifest `id` with the whole `state`, and puts it in force.
     pub fn create(
         env: &Env,
         dir: &Path,
@@ -342,6 +350,13 @@ pub struct Salvaged {
     pub is_whole: bool,
 }
 
+impl Salvaged {
+    /// Returns true if the file ends within the state that it begins with, or is damaged there.
+    pub fn is_part(&self) -> bool {
+        self.unbroken > 0 && self.edits.iter().take(self.unbroken).all(Edit::goes_on)
+    }
+}
+
 /// Returns every readable edit of a manifest of `database`, even behind damage: a record's checksum
 /// is seeded by its offset, so records can be searched for. Returns no edits if the manifest
 /// belongs to another database, or is a copy under another number than its own.
@@ -463,8 +478,9 @@ mod tests {
             let whole = salvage(&env, &names::manifest(dir, 1), &database).unwrap();
             cut(ends.pop().unwrap());
             assert!(!is_read());
-            let cut = salvage(&env, &names::manifest(dir, 1), &database).unwrap();
-            assert!(whole.is_whole && !cut.is_whole && !cut.edits.is_empty());
+            let part = salvage(&env, &names::manifest(dir, 1), &database).unwrap();
+            assert!(whole.is_whole && !whole.is_part());
+            assert!(!part.is_whole && part.is_part() && !part.edits.is_empty());
         });
     }
 

@@ -22,9 +22,9 @@ use std::sync::Arc;
 /// The size of one read in bytes.
 const PIECE_BYTES: usize = 256 << 10;
 /// The greatest length of a manifest in bytes. None is longer: a manifest is rewritten once it is
-/// several times as large as its state, which takes a gigabyte where values of 1 KiB take a
-/// terabyte.
-const MAX_MANIFEST_BYTES: u64 = 64 << 30;
+/// several times as large as its state, and no state is longer than an eighth of this. That of a
+/// terabyte of values of 1 KiB takes a gigabyte.
+pub(super) const MAX_MANIFEST_BYTES: u64 = 64 << 30;
 /// The bytes that a search hashes before it gives up. After a crash less than one record is
 /// searched, which needs a small part of this.
 const MAX_SEARCH_BYTES: u64 = 4 << 30;
