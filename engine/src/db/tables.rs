@@ -56,10 +56,6 @@ impl fmt::Debug for TableInfo {
     }
 }
 
-fn referenced(table: &TableHandle) -> u64 {
-    table.meta.summary.value_bytes()
-}
-
 impl Keyspace {
     /// Returns the tables of the keyspace, upper levels first.
     ///
@@ -81,7 +77,7 @@ impl Keyspace {
                 level,
                 bytes: table.meta.bytes,
                 entries: table.meta.summary.entries,
-                referenced_bytes: referenced(table),
+                referenced_bytes: table.meta.summary.value_bytes(),
                 smallest: smallest.to_vec(),
                 largest: largest.to_vec(),
             }
@@ -234,7 +230,7 @@ fn share(all: u64, inside: u64, table: &TableHandle) -> u64 {
 fn size_within(levels: &Levels, table: &TableHandle, range: &Bounds) -> Result<u64> {
     let inside = bytes_within(levels, table, range)?;
     // I7: the numbers are from files.
-    Ok(inside.saturating_add(share(referenced(table), inside, table)))
+    Ok(inside.saturating_add(share(table.meta.summary.value_bytes(), inside, table)))
 }
 
 #[cfg(test)]

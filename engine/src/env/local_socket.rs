@@ -5,6 +5,7 @@
 //! nobody can put another directory in its place meanwhile.
 
 use super::fork::Process;
+use super::fs::parent_of;
 use super::os::peer_user;
 use super::sockets::{Connection, SocketListener, Sockets};
 use super::sync::Mutex;
@@ -52,10 +53,8 @@ impl Sockets for OsSockets {
     fn listen(&self, path: &Path) -> io::Result<Arc<dyn SocketListener>> {
         self.0.check_io()?;
         let name = path.file_name().ok_or(ErrorKind::InvalidInput)?.to_owned();
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let parent = parent.unwrap_or(Path::new("."));
-        let directory = openat(rustix::fs::CWD, parent, flags, Mode::empty())?;
+        let directory = openat(rustix::fs::CWD, parent_of(path), flags, Mode::empty())?;
         let socket = socket_with(
             AddressFamily::UNIX,
             SocketType::STREAM,

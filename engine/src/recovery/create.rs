@@ -4,6 +4,7 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::env::Env;
+use crate::env::fs::parent_of;
 use crate::env::key_provider::KeyProvider;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::place;
@@ -24,8 +25,7 @@ pub fn create_dir(env: &Env, dir: &Path) -> Result<()> {
         if fs.exists(part).doing("look for", part)? {
             break;
         }
-        let parent = part.parent().filter(|parent| !parent.as_os_str().is_empty());
-        parents.push(parent.unwrap_or(Path::new(".")));
+        parents.push(parent_of(part));
     }
     fs.create_dir_all(dir).doing("create the directory", dir)?;
     parents
@@ -37,8 +37,7 @@ pub fn create_dir(env: &Env, dir: &Path) -> Result<()> {
 /// before its name was durable. Where the parent may not be read, its owner has seen to it; where
 /// its file system can't sync directories, or is another that is read only, no name of ours waits.
 pub fn sync_name(env: &Env, dir: &Path) -> Result<()> {
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
+    let parent = parent_of(dir);
     use std::io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
     let is_passed =
         |kind| matches!(kind, PermissionDenied | InvalidInput | Unsupported | ReadOnlyFilesystem);
@@ -51,8 +50,7 @@ pub fn sync_name(env: &Env, dir: &Path) -> Result<()> {
 /// Creates the directory as [`create_dir`] does, but refuses one that exists, or a link: somebody
 /// else may put something there first.
 pub fn create_new_dir(env: &Env, dir: &Path) -> Result<()> {
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if let Some(parent) = parent {
+    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         create_dir(env, parent)?;
     }
     match env.fs.create_dir(dir) {
@@ -61,7 +59,7 @@ pub fn create_new_dir(env: &Env, dir: &Path) -> Result<()> {
         }
         created => created.doing("create the directory", dir)?,
     }
-    let parent = parent.unwrap_or(Path::new("."));
+    let parent = parent_of(dir);
     env.fs.sync_dir(parent).doing("sync the directory", parent)
 }
 

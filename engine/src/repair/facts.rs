@@ -161,19 +161,25 @@ impl RepairFacts {
         }
         manifests.sort();
         let newest = manifests.last().map(|(id, _)| *id);
-        let salvaged = |(id, path): (u64, PathBuf)| {
-            (id, salvage(env, &path, &self.identity).unwrap_or_default())
-        };
-        let mut found: Vec<_> = manifests.into_iter().rev().map(salvaged).collect();
-        found.retain(|(_, found)| !found.edits.is_empty());
-        // One that a crash kept from being written to its end is newer than the one in force.
-        let whole = found.iter().position(|(_, found)| !found.is_part());
-        let Some((id, found)) = found.into_iter().nth(whole.unwrap_or(0)) else { return };
-        for (number, edit) in found.edits.iter().enumerate() {
-            self.learn(edit, number < found.unbroken && !found.is_part());
+        let mut newest_part = None;
+        for (id, path) in manifests.into_iter().rev() {
+            let found = salvage(env, &path, &self.identity).unwrap_or_default();
+            if found.is_part() {
+                // One that a crash kept from being written to its end is newer than the one in
+                // force.
+                newest_part = newest_part.or(Some(found));
+            } else if !found.edits.is_empty() {
+                for (number, edit) in found.edits.iter().enumerate() {
+                    self.learn(edit, number < found.unbroken);
+                }
+                let is_last = found.is_whole && in_force.or(newest) == Some(id);
+                self.is_whole = is_last && self.has_all_files();
+                return;
+            }
         }
-        let is_last = found.is_whole && in_force.or(newest) == Some(id);
-        self.is_whole = is_last && self.has_all_files();
+        // Of the keyspaces that it does not name nothing is known.
+        let edits = newest_part.map(|part| part.edits).unwrap_or_default();
+        edits.iter().for_each(|edit| self.learn(edit, false));
     }
 
     /// Returns true if all files are there that the edits leave in use. If one is not, an edit that

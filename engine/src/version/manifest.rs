@@ -394,15 +394,32 @@ mod tests {
     use crate::env::sim::{Call, FaultPlan};
     use crate::version::edit::Change;
 
+    /// Creates an encrypted manifest 1 with `state`.
+    fn begun(env: &Env, state: &Edit) -> (&'static Path, DatabaseIdentity, ManifestWriter) {
+        let (dir, database) = (Path::new("db"), DatabaseIdentity::encrypted(7));
+        env.fs.create_dir_all(dir).unwrap();
+        let writer = ManifestWriter::create(env, dir, &database, 1, state).unwrap();
+        (dir, database, writer)
+    }
+
+    /// Returns the edits of manifest 1, which must not end in a torn one.
+    fn edits(env: &Env, dir: &Path, database: &DatabaseIdentity) -> Vec<Edit> {
+        let mut found = Vec::new();
+        let each = |edit: Edit| {
+            found.push(edit);
+            Ok(())
+        };
+        assert!(!read_manifest(env, dir, database, 1, each).unwrap().is_torn);
+        found
+    }
+
     /// Appends an edit to a new encrypted manifest, after `failures` failed tries; returns the
     /// bytes of its record.
     fn record_after(failures: u64) -> Vec<u8> {
         let (env, simulation) = Env::simulated(1);
         simulation.run(|| {
-            let (dir, database) = (Path::new("db"), DatabaseIdentity::encrypted(7));
-            env.fs.create_dir_all(dir).unwrap();
             let state = Edit::new(vec![Change::NextFile(2)]);
-            let mut writer = ManifestWriter::create(&env, dir, &database, 1, &state).unwrap();
+            let (dir, database, mut writer) = begun(&env, &state);
             let (start, edit) = (writer.length(), Edit::new(vec![Change::LastSeqno(9)]));
             for _ in 0..failures {
                 simulation.fail(FaultPlan::new(Call::Write).on(".man").nth(1));
@@ -411,14 +428,7 @@ mod tests {
             }
             simulation.clear_faults();
             assert!(writer.append(&edit).is_ok());
-            let mut found = Vec::new();
-            let each = |edit: Edit| {
-                found.push(edit);
-                Ok(())
-            };
-            let end = read_manifest(&env, dir, &database, 1, each).unwrap();
-            assert!(!end.is_torn);
-            assert_eq!(found, [state, edit]);
+            assert_eq!(edits(&env, dir, &database), [state, edit]);
             simulation.read_file(names::manifest(dir, 1)).split_off(start as usize)
         })
     }
@@ -442,10 +452,8 @@ mod tests {
     fn a_long_state_is_in_several_records_and_none_may_be_missing() {
         let (env, simulation) = Env::simulated(1);
         simulation.run(|| {
-            let (dir, database) = (Path::new("db"), DatabaseIdentity::encrypted(7));
-            env.fs.create_dir_all(dir).unwrap();
             let state = Edit::new((0..60_000).map(Change::LastSeqno).collect());
-            let mut writer = ManifestWriter::create(&env, dir, &database, 1, &state).unwrap();
+            let (dir, database, mut writer) = begun(&env, &state);
             assert!(writer.append(&Edit::new(vec![Change::NextFile(9)])).is_ok());
             let (mut found, mut ends) = (Vec::new(), Vec::new());
             let mut reader =
@@ -489,10 +497,8 @@ mod tests {
     fn an_edit_that_no_reader_would_take_is_refused_and_the_next_one_is_appended() {
         let (env, simulation) = Env::simulated(1);
         simulation.run(|| {
-            let (dir, database) = (Path::new("db"), DatabaseIdentity::encrypted(7));
-            env.fs.create_dir_all(dir).unwrap();
             let state = Edit::new(vec![Change::NextFile(2)]);
-            let mut writer = ManifestWriter::create(&env, dir, &database, 1, &state).unwrap();
+            let (dir, database, mut writer) = begun(&env, &state);
             let settings = "x".repeat(MAX_EDIT_BYTES);
             let long = Edit::new(vec![Change::SetKeyspace { id: KeyspaceId(1), settings }]);
             let refused = writer.append(&long);
@@ -502,13 +508,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::LimitReached);
             let edit = Edit::new(vec![Change::LastSeqno(9)]);
             assert!(writer.append(&edit).is_ok());
-            let mut found = Vec::new();
-            let each = |edit: Edit| {
-                found.push(edit);
-                Ok(())
-            };
-            read_manifest(&env, dir, &database, 1, each).unwrap();
-            assert_eq!(found, [state, edit]);
+            assert_eq!(edits(&env, dir, &database), [state, edit]);
         });
     }
 
@@ -516,10 +516,8 @@ mod tests {
     fn a_forged_edit_is_corruption_and_not_torn() {
         let (env, simulation) = Env::simulated(1);
         simulation.run(|| {
-            let (dir, database) = (Path::new("db"), DatabaseIdentity::encrypted(7));
-            env.fs.create_dir_all(dir).unwrap();
             let state = Edit::new(vec![Change::NextFile(2)]);
-            let writer = ManifestWriter::create(&env, dir, &database, 1, &state).unwrap();
+            let (dir, database, writer) = begun(&env, &state);
             let start = 56;
             simulation.corrupt(names::manifest(dir, 1), |bytes| {
                 bytes[start + RECORD_HEAD] ^= 1;

@@ -7,8 +7,8 @@ use cleavedb::{
     Db, Durability, Error, ErrorKind, GcOptions, IngestOptions, KeyspaceOptions, Options,
     Separation, WriteBatch, WriteOptions,
 };
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 pub const DIR: &str = "db";
 
@@ -24,6 +24,18 @@ pub fn simulate(seed: u64, steps: u64, test: impl FnOnce(&Env, &Simulation)) {
 #[track_caller]
 pub fn open(env: &Env, options: Options) -> Db {
     Db::builder(DIR).options(options).env(env.clone()).open().unwrap()
+}
+
+/// Returns the names of the database's files with the extension `suffix`.
+pub fn files(env: &Env, suffix: &str) -> BTreeSet<PathBuf> {
+    let names = env.fs.list(Path::new(DIR)).expect("the directory can be listed");
+    names.into_iter().filter(|name| name.extension().is_some_and(|it| it == suffix)).collect()
+}
+
+/// Returns the bytes of these files.
+pub fn file_bytes(env: &Env, suffix: &str) -> u64 {
+    let len = |name| env.fs.open(&Path::new(DIR).join(name)).unwrap().len().unwrap();
+    files(env, suffix).iter().map(len).sum()
 }
 
 /// The reason to end a script: the power failed, or a call that the script depends on failed.
@@ -424,8 +436,7 @@ impl Client {
 
     /// Returns how many files of the database have the extension `suffix`.
     pub fn files(&self, suffix: &str) -> usize {
-        let names = self.env.fs.list(Path::new(DIR)).expect("the directory can be listed");
-        names.iter().filter(|name| name.extension().is_some_and(|it| it == suffix)).count()
+        files(&self.env, suffix).len()
     }
 
     /// Sleeps, so that automatic background work can run.

@@ -1,9 +1,8 @@
 //! Tests of value GC together with other work: a pause in the middle of a liveness scan, holes that
 //! can't be punched, and concurrent writers.
 
-use crate::client::{DIR, inline_options, open, simulate, tiny_options, unmerged_options};
+use crate::client::{files, inline_options, open, simulate, tiny_options, unmerged_options};
 use crate::script::value;
-use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan};
 use cleavedb::env::threads::{Join, ThreadBody, Threads};
 use cleavedb::{Codec, Db, GcOptions, KeyspaceOptions, Options, WriteBatch};
@@ -17,12 +16,6 @@ use std::time::Duration;
 const SEED: u64 = 31;
 /// The limit of steps of a run; one that takes more hangs.
 const STEPS: u64 = 400_000;
-
-/// Returns the files of the database with the extension `suffix`.
-fn files(env: &Env, suffix: &str) -> BTreeSet<PathBuf> {
-    let names = env.fs.list(Path::new(DIR)).unwrap();
-    names.into_iter().filter(|name| name.extension().is_some_and(|it| it == suffix)).collect()
-}
 
 /// Puts a value of `len` bytes under each key, in batches of 50.
 fn put_all(db: &Db, keys: &[String], len: usize) {

@@ -1,11 +1,11 @@
 //! Tests of a fault that lasts in one place: it holds up nothing else, nothing that was promised is
 //! forgotten over it, and it leaves nothing behind.
 
-use crate::client::{DIR, open, simulate, tiny_options};
+use crate::client::{DIR, file_bytes, files, open, simulate, tiny_options};
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan, Survivors};
 use cleavedb::{Db, Durability, ErrorKind, Options, WriteOptions};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 const SEED: u64 = 41;
@@ -15,17 +15,6 @@ const STEPS: u64 = 400_000;
 const COLD_KEYS: u32 = 200;
 /// Bytes of all live values of the test of space.
 const LIVE_BYTES: u64 = (COLD_KEYS as u64 + 6) * 900;
-
-/// Returns the files of the database with this extension.
-fn files(env: &Env, suffix: &str) -> Vec<PathBuf> {
-    let names = env.fs.list(Path::new(DIR)).unwrap();
-    let has_it = |name: &PathBuf| name.extension().is_some_and(|it| it == suffix);
-    names.into_iter().filter(has_it).map(|name| Path::new(DIR).join(name)).collect()
-}
-
-fn bytes(env: &Env, suffix: &str) -> u64 {
-    files(env, suffix).iter().map(|path| env.fs.open(path).unwrap().len().unwrap()).sum()
-}
 
 /// Value GC unlinks what is free before each of its steps, and never got to one.
 #[test]
@@ -45,8 +34,8 @@ fn a_table_that_cannot_be_unlinked_keeps_no_value_from_being_freed() {
         };
         overwrite(1);
         db.flush().unwrap();
-        let stuck = files(env, "tbl").pop().unwrap();
-        let name = stuck.file_name().unwrap().to_str().unwrap().to_owned();
+        let name = files(env, "tbl").pop_last().unwrap();
+        let (stuck, name) = (Path::new(DIR).join(&name), name.to_str().unwrap().to_owned());
         simulation.fail(FaultPlan::new(Call::Remove).on(&name).for_good());
         overwrite(3);
         env.threads.sleep(Duration::from_secs(60));
@@ -54,7 +43,7 @@ fn a_table_that_cannot_be_unlinked_keeps_no_value_from_being_freed() {
         let told = db.stats().background_error.expect("for as long as it lasts").to_string();
         assert!(told.contains(&name), "{told}");
         assert!(db.stats().gc.segments_relocated > 0);
-        let (segments, tables) = (bytes(env, "seg"), files(env, "tbl").len());
+        let (segments, tables) = (file_bytes(env, "seg"), files(env, "tbl").len());
         assert!(segments < 3 * LIVE_BYTES, "{segments} bytes for {LIVE_BYTES} live ones");
         assert!(tables < 20, "{tables} tables: others go");
         simulation.clear_faults();

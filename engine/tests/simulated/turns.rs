@@ -44,7 +44,6 @@ fn a_keyspace_that_is_always_written_keeps_no_other_from_being_compacted() {
         ends.store(true, Ordering::Relaxed);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         let puts = puts.load(Ordering::Relaxed);
-
         assert!(puts < MOST_PUTS, "calm writers waited until nobody wrote elsewhere");
     });
 }

@@ -14,7 +14,7 @@ use crate::base::pointer::ValuePointer;
 use crate::base::seal::DatabaseIdentity;
 use crate::commit::batch::{check_key, check_value};
 use crate::env::clock::{SystemTime, since_1970};
-use crate::env::fs::File;
+use crate::env::fs::{File, parent_of};
 use crate::env::key_provider::KeyProvider;
 use crate::env::{Env, OsSettings};
 use crate::segment::{
@@ -376,8 +376,7 @@ impl SortedFileWriter {
     }
 
     fn sync_dir(&self) -> Result<()> {
-        let parent = self.path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let dir = parent.unwrap_or(Path::new("."));
+        let dir = parent_of(&self.path);
         self.env.fs.sync_dir(dir).doing("sync the directory", dir)
     }
 }

@@ -174,10 +174,8 @@ impl Stats {
         out.number("segments", MetricKind::Gauge, help, self.segments.len());
         let help = "Bytes of all sealed segments.";
         out.number("segment_bytes", MetricKind::Gauge, help, self.segment_bytes());
-        // I7: the numbers are from files.
-        let referenced = self.segments.iter().map(|it| it.referenced_bytes);
-        let referenced = referenced.fold(0, u64::saturating_add);
         let help = "Bytes of records in segments that tables refer to.";
+        let referenced = self.referenced_bytes();
         out.number("segment_referenced_bytes", MetricKind::Gauge, help, referenced);
     }
 

@@ -358,6 +358,13 @@ impl Stats {
         self.keyspaces.iter().flat_map(|keyspace| &keyspace.levels).map(|level| level.bytes).sum()
     }
 
+    /// Returns the bytes of records in segments that tables refer to.
+    fn referenced_bytes(&self) -> u64 {
+        // I7: the numbers are from files.
+        let bytes = self.segments.iter().map(|segment| segment.referenced_bytes);
+        bytes.fold(0, u64::saturating_add)
+    }
+
     /// Returns the bytes of all sealed segments.
     pub fn segment_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.bytes).sum()

@@ -76,9 +76,7 @@ impl Stats {
             return Ok(());
         }
         write!(f, "segments: {closed} closed, {}", sized(self.segment_bytes()))?;
-        // I7: the numbers are from files.
-        let referenced = self.segments.iter().map(|segment| segment.referenced_bytes);
-        let referenced = referenced.fold(0, u64::saturating_add);
+        let referenced = self.referenced_bytes();
         if referenced > 0 {
             write!(f, ", of which tables reference {}", sized(referenced))?;
         }
