@@ -130,7 +130,12 @@ impl Background {
             let is_due = may_run(JobKind::SpareSegment) && self.committer.log().wants_spare();
             return is_due.then_some(BackgroundWork::Spare);
         }
-        if may_run(JobKind::Purge) && !set.tables().purge.is_empty() {
+        let is_purged = set.tables().purge.is_empty();
+        if is_purged && state.failures.count(JobKind::Purge) > 0 {
+            // Value GC unlinks files as well, and has done what this job failed to do.
+            self.forget_failures(&[JobKind::Purge], state);
+        }
+        if !is_purged && may_run(JobKind::Purge) {
             return Some(BackgroundWork::Purge);
         }
         let full = self.find_full_level(&resting, state);

@@ -127,10 +127,6 @@ impl Background {
     pub(super) fn purge(&self) -> Result<()> {
         let purged = self.runtime.set.purge();
         self.runtime.counters.files_removed.add(purged.files);
-        if purged.outcome.is_ok() && self.runtime.health.error_of(JobKind::Purge).is_some() {
-            // Whoever unlinked what could not be, the job that only unlinks has nothing to do now.
-            self.forget_failures(&[JobKind::Purge], &mut self.state.lock());
-        }
         purged.outcome
     }
 

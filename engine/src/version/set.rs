@@ -481,7 +481,9 @@ impl VersionSet {
                 }
             }
         }
-        self.tables.purge.put_back(left);
+        if !left.is_empty() {
+            self.tables.purge.put_back(left);
+        }
         purged
     }
 
