@@ -40,7 +40,7 @@ use crate::version::runtime::Runtime;
 use crate::version::separation::spared_part;
 use crate::version::set::VersionSet;
 use crate::version::snapshots::SeenSeqnos;
-use crate::version::view::{KeyspaceState, LoggedMemtable};
+use crate::version::view::{KeyspaceState, LoggedMemtable, View};
 use std::sync::Arc;
 
 /// The result of a flush.
@@ -203,17 +203,17 @@ fn write<'a>(
     // inline value is separated or stays inline.
     let separator = Separator::new(keyspace.id, &options);
     let mut values = SegmentOutput::new(runtime, split_bytes, IoPriority::Flush);
-    // What is merged is read in this view, with the same relocations.
-    let view = keyspace.view();
-    let mut redirect = match keyspace.merging() {
-        Some(_) => Redirect::new(&view.version),
+    let view = merging_view(keyspace);
+    let mut redirect = match &view {
+        Some(view) => Redirect::new(&view.version),
         None => Redirect::new(&runtime.set.current()),
     };
     if let Err(dropped) = keyspace.check() {
         return Err(JobError::Obsolete(dropped));
     }
-    let merger = || OperandMerger::of(runtime, keyspace, &view, IoPriority::Flush);
-    let mut merger = if merges { merger() } else { None };
+    let merging_view = view.as_ref().filter(|_| merges);
+    let mut merger =
+        merging_view.and_then(|view| OperandMerger::of(runtime, keyspace, view, IoPriority::Flush));
     let (mut pointer, mut chosen_bytes) = (Vec::new(), 0);
     job::copy(
         runtime,
@@ -251,6 +251,13 @@ fn write<'a>(
         chosen_bytes,
         expiry,
     })
+}
+
+/// Returns the view in which operands are merged, with the relocations of its version. It keeps all
+/// segments from being removed, so a flush that merges nothing takes none: value GC would free no
+/// space until its end.
+fn merging_view(keyspace: &KeyspaceState) -> Option<Arc<View>> {
+    keyspace.merging().map(|_| keyspace.view())
 }
 
 /// Returns the changes that add the range tombstones of memtables, of which those that hide nothing
@@ -331,6 +338,14 @@ mod tests {
     use crate::base::entry::Slot;
     use crate::base::key::EntryKind;
     use crate::compaction::tests::world::JobWorld;
+
+    /// Guards against space that stays above its ceiling while memtables are flushed.
+    #[test]
+    fn a_flush_keeps_segments_only_if_it_may_read_some() {
+        assert!(merging_view(&JobWorld::new(1 << 20).keyspace).is_none());
+        let counting = JobWorld::merging(1 << 20, Some(crate::merge_operators::ADD));
+        assert!(merging_view(&counting.keyspace).is_some());
+    }
 
     /// Guards against a relocation that goes while a table which is not installed yet points to
     /// its target.
