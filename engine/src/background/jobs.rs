@@ -134,8 +134,11 @@ impl Background {
 
     /// Lifts the limit on compaction while L0 of any keyspace fills up.
     pub(super) fn press_for_level0(&self) {
+        let level0_slow = self.committer.stall_controller().level0_slow();
         let is_filling = |keyspace: &Arc<KeyspaceState>| {
-            level0_presses(scores(&keyspace.peek().levels, &keyspace.options())[0])
+            let levels = &keyspace.peek().levels;
+            let delays_writers = levels.level0_runs().len() >= level0_slow;
+            level0_presses(scores(levels, &keyspace.options())[0], delays_writers)
         };
         let filling = self.runtime.set.keyspaces().iter().any(is_filling);
         self.runtime.budget.press(Pressure::Level0, filling);

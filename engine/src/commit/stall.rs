@@ -97,6 +97,11 @@ impl WriteStallController {
         self.reserve.report(&*self.clock, &self.health.events);
     }
 
+    /// Returns the number of tables in L0 from which on each write is delayed.
+    pub fn level0_slow(&self) -> usize {
+        self.limits.level0_slow
+    }
+
     /// Returns the number of tables in L0 at which writes wait.
     pub fn level0_stop(&self) -> usize {
         self.limits.level0_full

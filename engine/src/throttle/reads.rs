@@ -82,8 +82,9 @@ const LEVEL0_PRESSES: f64 = 2.0;
 
 /// Returns true if L0 with this score lifts the limit ([`Pressure::Level0`]): reads get slower with
 /// each table in L0 and writers wait in the end, so compaction must not be held up for reads.
-pub fn level0_presses(score: f64) -> bool {
-    score >= LEVEL0_PRESSES
+/// Whatever the score, it must not be where L0 delays writers already.
+pub fn level0_presses(score: f64, delays_writers: bool) -> bool {
+    score >= LEVEL0_PRESSES || delays_writers
 }
 
 /// Returns true if space lifts the limit ([`Pressure::Space`]): it nears its ceiling or the disk is

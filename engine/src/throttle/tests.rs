@@ -315,7 +315,10 @@ impl ReadsCase {
             "cap" => self.cap = find("rate").map(number),
             "quiet" => self.limit.learn(float("micros").expect(line) * 1e3),
             "window" => return self.window(float("micros"), time("millis"), bytes("spent")),
-            "level0" => self.is_pressed = level0_presses(float("score").expect(line)),
+            "level0" => {
+                let delays_writers = find("delays").is_some();
+                self.is_pressed = level0_presses(float("score").expect(line), delays_writers);
+            }
             "space" => {
                 let [near, low] = ["near", "low"].map(|name| find(name).is_some());
                 self.is_pressed = space_presses(near, low, bytes("winnable"));
@@ -368,7 +371,7 @@ fn decide_together(lines: &[&str]) -> String {
                 disk.check();
                 let near = space.facts.allocated > space.marks().start();
                 // L0's compaction is due at four tables by default.
-                reads.is_pressed = level0_presses(tree.level0 as f64 / 4.0)
+                reads.is_pressed = level0_presses(tree.level0 as f64 / 4.0, false)
                     || space_presses(near, disk.is_low, space.facts.winnable);
                 let met = RefCell::new(Vec::new());
                 let note = |text: String| met.borrow_mut().push(text);
