@@ -6,8 +6,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::base::size::sized;
 use crate::compaction::job::CompactionReport;
-use crate::compaction::picker::scores;
-use crate::compaction::{convert, deletions, flush, job, reorganize, scan_order, stale};
+use crate::compaction::{convert, deletions, flush, job, level0, reorganize, scan_order, stale};
 use crate::events::Event;
 use crate::throttle::reads::{Pressure, level0_presses};
 use crate::version::health::JobKind;
@@ -138,7 +137,7 @@ impl Background {
         let is_filling = |keyspace: &Arc<KeyspaceState>| {
             let levels = &keyspace.peek().levels;
             let delays_writers = levels.level0_runs().len() >= level0_slow;
-            level0_presses(scores(levels, &keyspace.options())[0], delays_writers)
+            level0_presses(level0::score(levels, &keyspace.options()), delays_writers)
         };
         let filling = self.runtime.set.keyspaces().iter().any(is_filling);
         self.runtime.budget.press(Pressure::Level0, filling);

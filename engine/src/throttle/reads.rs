@@ -81,10 +81,10 @@ const DRIFT: f64 = 1.01;
 const LEVEL0_PRESSES: f64 = 2.0;
 
 /// Returns true if L0 with this score lifts the limit ([`Pressure::Level0`]): reads get slower with
-/// each table in L0 and writers wait in the end, so compaction must not be held up for reads.
-/// Whatever the score, it must not be where L0 delays writers already.
+/// each table in L0 and writers wait in the end, so compaction must not be held up for reads. Where
+/// L0 delays writers already, it must not be as soon as it is due, at a score of 1.
 pub fn level0_presses(score: f64, delays_writers: bool) -> bool {
-    score >= LEVEL0_PRESSES || delays_writers
+    score >= LEVEL0_PRESSES || score >= 1.0 && delays_writers
 }
 
 /// Returns true if space lifts the limit ([`Pressure::Space`]): it nears its ceiling or the disk is

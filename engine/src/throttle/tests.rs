@@ -371,7 +371,8 @@ fn decide_together(lines: &[&str]) -> String {
                 disk.check();
                 let near = space.facts.allocated > space.marks().start();
                 // L0's compaction is due at four tables by default.
-                reads.is_pressed = level0_presses(tree.level0 as f64 / 4.0, false)
+                let delays_writers = tree.level0 >= TreeCase::default().0.level0_slow;
+                reads.is_pressed = level0_presses(tree.level0 as f64 / 4.0, delays_writers)
                     || space_presses(near, disk.is_low, space.facts.winnable);
                 let met = RefCell::new(Vec::new());
                 let note = |text: String| met.borrow_mut().push(text);
