@@ -21,9 +21,9 @@ const COPY_BYTES: usize = 1 << 20;
 impl Recovered {
     /// Makes what recovery found durable. If the last session closed cleanly, the manifest is
     /// synced and at most OPTIONS, whose text is `options`, changes. Otherwise what a crash left is
-    /// settled in this order: the log and the copy of the torn bytes are made durable, segments
-    /// behind the torn one are emptied, a new manifest comes into force, orphans are removed, the
-    /// torn bytes are cut off. After a crash in between, the next opening repeats it.
+    /// settled in this order: log and manifest are made durable, orphans are removed, the torn
+    /// bytes are copied, segments behind the torn one are emptied, a new manifest comes into force,
+    /// the torn bytes are cut off. After a crash in between, the next opening repeats it.
     pub fn settle(&mut self, env: &Env, options: &str) -> Result<()> {
         let tables = self.set.tables().clone();
         let dir = &tables.dir;
@@ -35,6 +35,8 @@ impl Recovered {
             return create::write_options(env, dir, options);
         }
         sync_log(env, dir, &self.replay)?;
+        // I9: what follows needs room, and on a full disk the orphans may be what takes it.
+        self.remove_orphans(env)?;
         for torn in self.replay.torn.iter().filter(|torn| torn.bytes > 0) {
             put_aside(env, dir, tables.identity.id, torn)?;
         }
@@ -47,12 +49,6 @@ impl Recovered {
         // The first edit of this opening begins a new manifest.
         self.set.apply(|_| Ok(settling_edit(&self.replay)), &[], None)?;
         let version = self.set.current();
-        costly_check!(
-            "I5",
-            !self.orphans.iter().any(|path| version.names(names::parse(path))),
-            "an orphan would be removed that the manifest names"
-        );
-        self.report.orphans_removed = remove_orphans(env, &self.orphans)?;
         for torn in self.replay.torn.iter().filter(|torn| torn.offset > 0) {
             assert_eq!(
                 version.segments.get(&torn.segment).and_then(|live| live.sealed),
@@ -63,6 +59,31 @@ impl Recovered {
             cut(env, dir, torn)?;
         }
         create::write_options(env, dir, options)
+    }
+
+    /// Removes the files that no edit names.
+    fn remove_orphans(&mut self, env: &Env) -> Result<()> {
+        if self.orphans.is_empty() {
+            return Ok(());
+        }
+        let version = self.set.current();
+        costly_check!(
+            "I5",
+            !self.orphans.iter().any(|path| version.names(names::parse(path))),
+            "an orphan would be removed that the manifest names"
+        );
+        let dir = &self.set.tables().dir;
+        let path = names::manifest(dir, self.manifest);
+        let file = env.fs.open_write(&path).doing("open", &path)?;
+        // I5: the edit that removed a file must not be lost once the file is gone. It may exist in
+        // the page cache alone, which after a failed sync may be taken for clean (I8), so the
+        // manifest is written again. The bytes are the same, so a crash at any point of this loses
+        // nothing that was there.
+        rewrite(&*file, &path, file.len().doing("measure", &path)?)?;
+        sync_manifest(env, dir, self.manifest)?;
+        // A crash during the removals leaves fewer orphans for the next opening.
+        self.report.orphans_removed = remove_orphans(env, &self.orphans)?;
+        Ok(())
     }
 
     /// True if there is nothing to settle: the log is closed, and the manifest names exactly what

@@ -9,6 +9,7 @@ use crate::script::value;
 use cleavedb::env::sim::{Simulation, Survivors};
 use cleavedb::env::{Env, threads::Threads};
 use cleavedb::{Db, Durability, ErrorKind, Event, EventListener, KeyspaceOptions, Options};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -134,6 +135,41 @@ fn i09_a_full_store_is_deleted_by_half_and_filled_again() {
         check_all(&format!("seed {seed} in {DIR}"), &mut failures, || rounds(seed));
     }
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// What a killed process was writing takes the rest of the disk. The opening removes it before it
+/// writes anything of its own, whatever a power cut then leaves.
+#[test]
+fn i09_what_a_crash_left_over_is_removed_before_a_manifest_needs_its_room() {
+    for (seed, survivors) in [(21, Survivors::KeepAll), (22, Survivors::LoseAll)] {
+        let (env, simulation) = Env::simulated(seed);
+        simulation.limit_steps(STEPS);
+        let model = simulation.run(|| {
+            let mut client = user(&simulation, &env, Model::default(), seed);
+            client.open().unwrap();
+            for number in 0..200 {
+                let key = format!("k{number:05}");
+                client.put(&key, value(number, 700), Durability::Sync).unwrap();
+            }
+            client.leave();
+            // This is how a table looks whose bytes never reached the disk.
+            let file = env.fs.create(&Path::new(DIR).join("00009000.tbl")).unwrap();
+            file.write_at(&vec![0; 256 << 10], 0).unwrap();
+            file.sync().unwrap();
+            env.fs.sync_dir(Path::new(DIR)).unwrap();
+            client.model
+        });
+        simulation.set_capacity(Some(simulation.used()));
+        let env = simulation.restart(survivors);
+        simulation.run(|| {
+            let mut client = user(&simulation, &env, model, seed);
+            client.recover(survivors != Survivors::KeepAll).expect("the store opens");
+            assert!(client.errors.is_empty(), "{:?}", client.errors);
+            assert!(client.db().recovery().orphans_removed > 0);
+            client.put("again", value(1, 700), Durability::Sync).unwrap();
+            assert!(client.errors.is_empty(), "{:?}", client.errors);
+        });
+    }
 }
 
 /// Puts are refused before the disk is full, so that there is room for everything that frees space.
