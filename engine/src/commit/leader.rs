@@ -11,6 +11,7 @@ use crate::commit::group::{Committer, Durability};
 use crate::commit::log::Log;
 use crate::segment::{RecordKind, SegmentWriter};
 use crate::version::LogPosition;
+use crate::version::view::{KeyspaceState, LoggedMemtable};
 use std::sync::atomic::Ordering;
 
 impl Committer {
@@ -158,7 +159,7 @@ impl Committer {
                     let trailer = Trailer::new(seqno, payload.kind());
                     view.active.table.insert_at(target.place, record.key, trailer, payload);
                 }
-                full |= view.active.bytes() >= target.keyspace.options().memtable_bytes;
+                full |= self.is_full(&view.active, target.keyspace);
                 seqno += 1;
             }
             parts.runtime.counters.commits.add(1);
@@ -178,6 +179,11 @@ impl Committer {
         self.rotate_memtables(log, frames, full);
     }
 
+    fn is_full(&self, active: &LoggedMemtable, keyspace: &KeyspaceState) -> bool {
+        let most = self.parts.stall_controller.space.memtable_bytes();
+        active.bytes() >= keyspace.options().memtable_bytes.min(most)
+    }
+
     /// Seals memtables that are full, or whose oldest entry holds the head of the log back.
     pub(super) fn rotate_memtables(&self, log: &mut Log, frames: &[CommitFrame<'_>], full: bool) {
         let parts = &self.parts;
@@ -187,7 +193,7 @@ impl Committer {
         if full {
             for target in frames.iter().flat_map(|frame| frame.targets) {
                 let keyspace = target.keyspace;
-                if keyspace.peek().active.bytes() >= keyspace.options().memtable_bytes {
+                if self.is_full(&keyspace.peek().active, keyspace) {
                     wake |= keyspace.rotate_memtable();
                 }
             }

@@ -13,6 +13,7 @@ pub struct PaceMaker {
     width_bytes: AtomicU64,
     /// The bits of an `f64`.
     nanos_per_byte: AtomicU64,
+    memtable_bytes: AtomicU64,
     /// The time until which places in the queue are taken, in nanoseconds of the clock.
     taken_until: AtomicU64,
 }
@@ -23,6 +24,7 @@ impl Default for PaceMaker {
             soft_bytes: AtomicI64::new(0),
             width_bytes: AtomicU64::new(0),
             nanos_per_byte: AtomicU64::new(0),
+            memtable_bytes: AtomicU64::new(0),
             taken_until: AtomicU64::new(0),
         };
         maker.set(SpacePace::NONE);
@@ -35,6 +37,7 @@ impl PaceMaker {
     pub fn set(&self, pace: SpacePace) {
         self.width_bytes.store(pace.width_bytes, Ordering::Relaxed);
         self.nanos_per_byte.store(pace.nanos_per_byte.to_bits(), Ordering::Relaxed);
+        self.memtable_bytes.store(pace.memtable_bytes, Ordering::Relaxed);
         self.soft_bytes.store(pace.soft_bytes, Ordering::Relaxed);
     }
 
@@ -44,7 +47,14 @@ impl PaceMaker {
             soft_bytes: self.soft_bytes.load(Ordering::Relaxed),
             width_bytes: self.width_bytes.load(Ordering::Relaxed),
             nanos_per_byte: f64::from_bits(self.nanos_per_byte.load(Ordering::Relaxed)),
+            memtable_bytes: self.memtable_bytes(),
         }
+    }
+
+    /// Returns the bytes at which a memtable is full if its keyspace allows more.
+    #[inline]
+    pub fn memtable_bytes(&self) -> u64 {
+        self.memtable_bytes.load(Ordering::Relaxed)
     }
 
     /// Returns true if writers are delayed when `log_bytes` of log were written.
@@ -74,7 +84,8 @@ mod tests {
     use super::*;
     use crate::throttle::ceiling::{LONGEST, SHORTEST};
 
-    const PACE: SpacePace = SpacePace { soft_bytes: 1000, width_bytes: 1000, nanos_per_byte: 10.0 };
+    const PACE: SpacePace =
+        SpacePace { soft_bytes: 1000, width_bytes: 1000, nanos_per_byte: 10.0, ..SpacePace::NONE };
 
     #[derive(Default)]
     struct ByHand(AtomicU64);

@@ -323,7 +323,7 @@ mod tests {
 
     /// Returns a pace that costs each byte this much from the beginning.
     fn steep(nanos_per_byte: f64) -> SpacePace {
-        SpacePace { soft_bytes: -1, width_bytes: 1, nanos_per_byte }
+        SpacePace { soft_bytes: -1, width_bytes: 1, nanos_per_byte, ..SpacePace::NONE }
     }
 
     /// Returns a disk of which 64 bytes are kept.
@@ -345,7 +345,12 @@ mod tests {
             stall_controller.log_bytes.store(1500, Ordering::Relaxed);
             stall_controller.pace(1 << 20);
             assert_eq!(space_stalls(&stall_controller), (0, Duration::ZERO));
-            let pace = SpacePace { soft_bytes: 1000, width_bytes: 1000, nanos_per_byte: 100.0 };
+            let pace = SpacePace {
+                soft_bytes: 1000,
+                width_bytes: 1000,
+                nanos_per_byte: 100.0,
+                ..SpacePace::NONE
+            };
             stall_controller.space.set(pace);
             let begun = env.clock.now();
             (0..1000).for_each(|_| stall_controller.pace(1000));

@@ -199,7 +199,7 @@ impl<'a> TableOutput<'a> {
     /// files towards the bounds of space, those included that a crash here would leave as orphans.
     fn spend(&mut self, bytes: u64) {
         self.unnamed += bytes;
-        self.runtime.set.add_unnamed(bytes);
+        self.runtime.set.unnamed().add(bytes, self.priority);
         self.runtime.budget.spend(self.priority, bytes);
     }
 
@@ -291,6 +291,6 @@ impl Drop for TableOutput<'_> {
             self.open = None;
             self.runtime.set.discard(&self.created);
         }
-        self.runtime.set.end_unnamed(self.unnamed);
+        self.runtime.set.unnamed().end(self.unnamed, self.priority);
     }
 }

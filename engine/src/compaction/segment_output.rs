@@ -122,7 +122,7 @@ impl<'a> SegmentOutput<'a> {
     /// towards the bounds of space, those included that a crash here would leave as orphans.
     fn spend(&mut self, bytes: u64) {
         self.unnamed += bytes;
-        self.runtime.set.add_unnamed(bytes);
+        self.runtime.set.unnamed().add(bytes, self.priority);
         self.runtime.budget.spend(self.priority, bytes);
     }
 
@@ -200,6 +200,6 @@ impl Drop for SegmentOutput<'_> {
             self.runtime.set.discard(&self.created);
         }
         // The edit has named the bytes, or the files are gone, so they are no longer counted apart.
-        self.runtime.set.end_unnamed(self.unnamed);
+        self.runtime.set.unnamed().end(self.unnamed, self.priority);
     }
 }

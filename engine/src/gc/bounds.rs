@@ -11,11 +11,18 @@ use crate::gc::picker::Mode;
 use crate::gc::settings::GcOptions;
 
 /// GC begins, and writers are delayed, once this part (one in this many) of the ceiling's slack is
-/// left. It is kept for what is under way: a segment being filled, and the output of a relocation
-/// and of a compaction. Measured with 500 MB of values of 1 KiB on a busy machine, space passed the
-/// ceiling by a hundredth when an eighth was kept; with 1 GB, skewed, by a thousandth in one of
-/// four runs when a sixth was kept (`bench/record/2026-11-23-default-bounds.md`).
+/// left beside what flushes are going to write. It is kept for what is under way: a segment being
+/// filled, and the output of a relocation and of a compaction. With 1 GB of 1 KiB, overwritten at
+/// random at a ceiling of 1.3, space passed it by 0.5 hundredths, and by 3 if a tenth was kept
+/// (`bench/record/2026-11-27-room-for-flushes.md`).
 const CEILING_PART: u64 = 5;
+/// No more bytes than these are kept for what is under way, as that does not grow with the
+/// database ...
+const MOST_UNDER_WAY_BYTES: u64 = 96 << 20;
+/// ... but for this part (one in this many) of the slack.
+const LEAST_CEILING_PART: u64 = 40;
+/// At most this part (one in this many) of the ceiling's slack is kept for flushes.
+const FLUSH_PART: u64 = 2;
 /// GC goes on until this part (one in this many) of a bound's slack is free below the mark at which
 /// it begins.
 const LOW_PART: u64 = 16;
@@ -33,28 +40,34 @@ pub struct SpaceBounds {
     /// The bytes by which a job waits for space to be able to grow before GC becomes urgent; 0 if
     /// none does.
     pub asked_room: u64,
+    /// The bytes that flushes are going to write before the log that has them, too, can go. They
+    /// are known, so there is room for them below the ceiling before a flush begins.
+    pub to_flush: u64,
 }
 
 impl SpaceBounds {
-    /// Returns the bounds that the options set. The settled bound is never above the ceiling.
+    /// Returns the bounds that the options set, while nothing is to be flushed. The settled bound is never above the ceiling.
     pub fn new(options: &GcOptions) -> Self {
         let ceiling = options.max_space_amplification;
         let settled = options.settled_space_amplification.min(ceiling);
         debug_assert!(settled >= 1.0, "options were validated: live bytes are never garbage");
         let allowance = options.space_allowance_bytes;
-        SpaceBounds { ceiling, settled, allowance, asked_room: 0 }
+        SpaceBounds { ceiling, settled, allowance, asked_room: 0, to_flush: 0 }
     }
 
     /// Returns the ceiling for `live` bytes.
     pub fn ceiling(&self, live: u64) -> SpaceMarks {
         let slack = slack(live, self.ceiling).max(self.allowance);
-        SpaceMarks { live, slack, reserved: slack / CEILING_PART }
+        let for_flushes = self.to_flush.min(slack / FLUSH_PART);
+        let most = MOST_UNDER_WAY_BYTES.max(slack / LEAST_CEILING_PART);
+        let reserved = (slack / CEILING_PART).min(most);
+        SpaceMarks { live, slack, reserved, for_flushes }
     }
 
     /// Returns the settled bound for `live` bytes while nobody writes. A small database settles
     /// like a large one.
     pub fn settled(&self, live: u64) -> SpaceMarks {
-        SpaceMarks { live, slack: slack(live, self.settled), reserved: 0 }
+        SpaceMarks { live, slack: slack(live, self.settled), reserved: 0, for_flushes: 0 }
     }
 
     /// Returns the settled bound for `live` bytes while users write: a small database is left in
@@ -67,7 +80,7 @@ impl SpaceBounds {
         let asked = start.saturating_sub(live);
         let is_asked = self.asked_room > 0 && asked >= settled;
         let slack = if is_asked { asked.min(allowed) } else { allowed };
-        SpaceMarks { live, slack, reserved: 0 }
+        SpaceMarks { live, slack, reserved: 0, for_flushes: 0 }
     }
 
     /// Returns the mode in which GC works where files take `allocated` bytes and `live` ones are
@@ -107,6 +120,8 @@ pub struct SpaceMarks {
     slack: u64,
     /// The part of the slack that is kept for what is under way.
     reserved: u64,
+    /// The part of the slack that is kept for what flushes are going to write.
+    for_flushes: u64,
 }
 
 impl SpaceMarks {
@@ -122,7 +137,12 @@ impl SpaceMarks {
 
     /// Returns the bytes above which GC begins and delays of writers are allowed.
     pub fn start(&self) -> u64 {
-        self.limit().saturating_sub(self.reserved)
+        self.before_flushes().saturating_sub(self.reserved)
+    }
+
+    /// Returns the most bytes from which flushes do not bring space over the bound.
+    pub fn before_flushes(&self) -> u64 {
+        self.limit().saturating_sub(self.for_flushes)
     }
 
     /// Returns the bytes at which half of the slack is used.
@@ -141,8 +161,13 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
-    const DEFAULT: SpaceBounds =
-        SpaceBounds { ceiling: 2.0, settled: 1.2, allowance: 256 * MIB, asked_room: 0 };
+    const DEFAULT: SpaceBounds = SpaceBounds {
+        ceiling: 2.0,
+        settled: 1.2,
+        allowance: 256 * MIB,
+        asked_room: 0,
+        to_flush: 0,
+    };
 
     const NOTHING: SpaceBounds = SpaceBounds { allowance: 0, ..DEFAULT };
 
@@ -168,6 +193,27 @@ mod tests {
         );
         let settled = DEFAULT.settled(1000 * MIB);
         assert_eq!([settled.start(), settled.limit()].map(|it| it.div_ceil(MIB)), [1200, 1200]);
+    }
+
+    /// What is under way does not grow with the database, so of a large slack little is kept.
+    #[test]
+    fn a_fifth_of_a_small_slack_is_kept_and_less_of_a_large_one() {
+        let kept = |live: u64| {
+            let marks = NOTHING.ceiling(live * MIB);
+            (marks.limit() - marks.start()) / MIB
+        };
+        assert_eq!([100, 480, 1000, 3840, 8000].map(kept), [20, 96, 96, 96, 200]);
+    }
+
+    #[test]
+    fn room_for_flushes_is_kept_up_to_half_of_the_slack() {
+        let marks = |to_flush: u64| {
+            let marks = SpaceBounds { to_flush: to_flush * MIB, ..NOTHING }.ceiling(1000 * MIB);
+            [marks.start(), marks.before_flushes(), marks.limit()].map(|it| it / MIB)
+        };
+        assert_eq!(marks(0), [1904, 2000, 2000]);
+        assert_eq!(marks(100), [1804, 1900, 2000]);
+        assert_eq!(marks(900), [1404, 1500, 2000]);
     }
 
     #[test]

@@ -362,7 +362,7 @@ impl Collector {
     fn plan(&self, state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> GcPlan {
         let policy = Policy {
             mode,
-            bounds: self.bounds(),
+            bounds: self.bounds_at(facts),
             discardable_ratio: self.parts.options.discardable_ratio,
             punch: self.punch_cost(state),
             look_cost: state.puncher.costs.movable_in(state.look_time),
@@ -377,17 +377,20 @@ impl Collector {
 
     /// Returns the mode in which GC works on these facts.
     fn mode_at(&self, facts: &SpaceFacts, mode: Mode) -> Mode {
-        self.bounds().mode_at(mode, facts.allocated(), facts.live_bytes)
+        self.bounds_at(facts).mode_at(mode, facts.allocated(), facts.live_bytes)
     }
 
-    fn bounds(&self) -> SpaceBounds {
-        SpaceBounds { asked_room: self.asked_room(), ..SpaceBounds::new(&self.parts.options) }
+    /// Returns the bounds where space is as these facts say.
+    fn bounds_at(&self, facts: &SpaceFacts) -> SpaceBounds {
+        let (asked_room, to_flush) = (self.asked_room(), facts.to_flush());
+        SpaceBounds { asked_room, to_flush, ..SpaceBounds::new(&self.parts.options) }
     }
 
     /// Returns the bound of space to which tables are to be merged now, as a ratio: the settled one
     /// while the database is idle, and the ceiling when space nears it and nothing else frees any.
     pub fn merging_ratio(&self, is_idle: bool) -> Option<f64> {
-        let (bounds, presses) = (self.bounds(), self.wants_merges.load(Ordering::Relaxed));
+        let bounds = SpaceBounds::new(&self.parts.options);
+        let presses = self.wants_merges.load(Ordering::Relaxed);
         is_idle.then_some(bounds.settled).or(presses.then_some(bounds.ceiling))
     }
 
@@ -402,7 +405,7 @@ impl Collector {
 
     /// Returns true if `allocated` bytes are near the ceiling, and only merging tables frees any.
     fn calls_for_merges(&self, facts: &SpaceFacts, allocated: u64) -> bool {
-        facts.is_all_inline() && allocated > self.bounds().ceiling(facts.live_bytes).start()
+        facts.is_all_inline() && allocated > self.bounds_at(facts).ceiling(facts.live_bytes).start()
     }
 
     /// Marks the segments that can't be freed, so that the picker leaves them out. Those that a
@@ -480,7 +483,7 @@ impl Collector {
         // but writers wait for them as well, unless a reader delays them.
         let pending = state.puncher.due_bytes(&self.parts.runtime);
         let allocated = facts.allocated() + pending;
-        let (bounds, live) = (self.bounds(), facts.live_bytes);
+        let (bounds, live) = (self.bounds_at(facts), facts.live_bytes);
         let ceiling = bounds.ceiling(live);
         let over = allocated > ceiling.start();
         self.wants_merges.store(self.calls_for_merges(facts, allocated), Ordering::Relaxed);
@@ -504,7 +507,9 @@ impl Collector {
             allocated,
             live,
             start: ceiling.start(),
-            limit: ceiling.limit(),
+            limit: ceiling.before_flushes(),
+            slack: ceiling.slack(),
+            flushed_share: facts.flushed_share(),
             ceiling: bounds.ceiling,
             insert_share: match facts.is_all_inline() {
                 true => 1.0 - state.hidden_share.get(),

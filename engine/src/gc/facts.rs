@@ -21,6 +21,10 @@ pub struct SpaceFacts {
     pub unflushed_bytes: u64,
     /// What the log has of that, at most, and of tombstones in memtables.
     pub unflushed_log_bytes: u64,
+    /// Bytes that flushes under way have written.
+    pub flushed_bytes: u64,
+    /// Bytes of records in the log that memtables point to. A flush leaves them there.
+    pub pointed_bytes: u64,
     /// What tables and memtables hold.
     pub tree: TreeSpread,
     /// Bytes of records that the last liveness scan found live, and that no table references any
@@ -48,6 +52,17 @@ impl SpaceFacts {
     /// Returns the bytes that compactions can free, if all values are in tables; else 0.
     pub fn freed_by_merging(&self) -> u64 {
         if self.is_all_inline() { self.tree.bytes.saturating_sub(self.live_bytes) } else { 0 }
+    }
+
+    /// Returns the bytes that flushes are going to write before the log that has them can go.
+    pub fn to_flush(&self) -> u64 {
+        self.unflushed_bytes.saturating_sub(self.flushed_bytes)
+    }
+
+    /// Returns the share of the bytes put that a flush writes once more.
+    pub fn flushed_share(&self) -> f64 {
+        let all = self.unflushed_bytes + self.pointed_bytes;
+        if all == 0 { 1.0 } else { self.unflushed_bytes as f64 / all as f64 }
     }
 
     /// Sums up the garbage of the segments that a consumer keeps, once these are marked.

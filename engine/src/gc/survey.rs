@@ -132,6 +132,9 @@ pub fn survey(
         live_bytes,
         unflushed_bytes: unflushed.bytes,
         unflushed_log_bytes: unflushed.log_bytes,
+        // It is read after the memtables, which keep what a flush writes until it is named.
+        flushed_bytes: context.set.unnamed().of_flushes(),
+        pointed_bytes: unflushed.records.values().map(|records| records.all).sum(),
         ..SpaceFacts::default()
     };
     let targets = target_bytes(version.relocations.values().map(|it| &*it.meta));
@@ -169,7 +172,7 @@ pub fn survey(
     }
     add_tables(&mut facts, version);
     // The output of running compactions is on the disk in addition to their inputs.
-    facts.table_bytes += context.set.unnamed_bytes();
+    facts.table_bytes += context.set.unnamed().get();
     let relocations = version.relocations.values().map(|relocation| blocks(relocation.meta.bytes));
     // I4, I6: the views of a liveness scan must have what leads to the segments of `version`, so
     // all keyspaces have it by the time the facts are there: this waits for that.

@@ -21,12 +21,17 @@ pub struct PaceFacts {
     pub live: u64,
     /// The allocated bytes above which GC begins and delays of writers are allowed.
     pub start: u64,
-    /// The allocated bytes that are allowed at most: the ceiling for that many live bytes.
+    /// The allocated bytes that are allowed at most: the ceiling for that many live bytes, less what
+    /// flushes are going to write.
     pub limit: u64,
+    /// The bytes that may be garbage at the ceiling.
+    pub slack: u64,
     /// The ceiling as allocated bytes per live byte.
     pub ceiling: f64,
     /// The share of the bytes put that count as inserts.
     pub insert_share: f64,
+    /// The share of the bytes put that a flush writes once more before the log goes.
+    pub flushed_share: f64,
     /// Bytes of log written since the opening.
     pub log_bytes: u64,
     /// Bytes that GC can win, at once or after a flush. While there are none, or GC is off or
@@ -49,6 +54,14 @@ const USUAL_RATE: u64 = 64 << 20;
 /// No device is faster than the highest, and with the least writers still get half a MiB per second
 /// where the delay of a byte is greatest (`LARGEST`).
 const RATES: (u64, u64) = (4 << 20, 2 << 30);
+/// Near the ceiling a memtable is full once it has this part (one in this many) of the slack: until
+/// its flush is installed, its values take space in the log and in the flush's files. At a ceiling
+/// of 1.3 of 1 GB, with memtables of 64 MiB, that was two fifths of the slack. Of 8, 16 and 32, an
+/// eighth let writers be fastest, by 1.15 to 1.25 times
+/// (`bench/record/2026-11-27-room-for-flushes.md`).
+const MEMTABLE_PART: u64 = 8;
+/// No memtable is full with fewer bytes than this.
+const LEAST_MEMTABLE_BYTES: u64 = 4 << 20;
 /// Least growth of space per byte written; it replaces a smaller computed one. If nearly all bytes
 /// are inserts, the computed growth is about zero or negative, and the marks would be infinitely
 /// far away; with this one they are at most 20 times as far as if all bytes were overwrites, which
@@ -79,18 +92,21 @@ pub struct SpacePace {
     /// The delay at half the width in nanoseconds per byte: the time that value GC needs to free a
     /// byte.
     pub nanos_per_byte: f64,
+    /// The bytes at which a memtable is full if its keyspace allows more.
+    pub memtable_bytes: u64,
 }
 
 /// Returns from where on writers are held up, and how much. The marks are positions of the log's
 /// length, which writers can read: each byte that is put adds one byte to the space, and its share
-/// of inserts, times the ceiling, to the space that is allowed.
+/// of inserts, times the ceiling, to the space that is allowed. If it is flushed, it takes another
+/// one of that.
 pub fn pace(facts: &PaceFacts) -> SpacePace {
     if facts.winnable == 0 {
         return SpacePace::NONE;
     }
     let soft = facts.start.max(facts.live + SMALL_BYTES);
     let width = facts.limit.saturating_sub(soft).max(LEAST_WIDTH);
-    let growth = 1.0 - facts.insert_share * facts.ceiling;
+    let growth = 1.0 + facts.flushed_share - facts.insert_share * facts.ceiling;
     let growth = growth.max(LEAST_GROWTH);
     let over = (facts.allocated as f64 - soft as f64) / growth;
     let rate = match facts.freed_per_second {
@@ -101,13 +117,26 @@ pub fn pace(facts: &PaceFacts) -> SpacePace {
         soft_bytes: (facts.log_bytes as f64 - over) as i64,
         width_bytes: (width as f64 / growth) as u64,
         nanos_per_byte: 1e9 / rate as f64,
+        memtable_bytes: memtable_bytes(facts),
+    }
+}
+
+/// Returns the bytes at which a memtable is full. One of pointers alone takes little of the slack.
+fn memtable_bytes(facts: &PaceFacts) -> u64 {
+    match facts.allocated > facts.start && facts.flushed_share >= 0.5 {
+        true => (facts.slack / MEMTABLE_PART).max(LEAST_MEMTABLE_BYTES),
+        false => u64::MAX,
     }
 }
 
 impl SpacePace {
     /// The pace without any delay.
-    pub const NONE: SpacePace =
-        SpacePace { soft_bytes: i64::MAX, width_bytes: 1, nanos_per_byte: 0.0 };
+    pub const NONE: SpacePace = SpacePace {
+        soft_bytes: i64::MAX,
+        width_bytes: 1,
+        nanos_per_byte: 0.0,
+        memtable_bytes: u64::MAX,
+    };
 
     /// Returns the delay in nanoseconds per byte when `log_bytes` of log were written.
     pub fn at(&self, log_bytes: u64) -> f64 {
@@ -145,7 +174,8 @@ pub fn is_worth_waiting(now: u64, until: u64) -> bool {
 mod tests {
     use super::*;
 
-    const PACE: SpacePace = SpacePace { soft_bytes: 1000, width_bytes: 1000, nanos_per_byte: 10.0 };
+    const PACE: SpacePace =
+        SpacePace { soft_bytes: 1000, width_bytes: 1000, nanos_per_byte: 10.0, ..SpacePace::NONE };
 
     #[test]
     fn delays_rise_smoothly_from_nothing_to_a_bound() {

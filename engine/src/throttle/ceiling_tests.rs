@@ -5,7 +5,8 @@ use crate::gc::bounds::SpaceBounds;
 use crate::throttle::ceiling::{PaceFacts, SpacePace, pace};
 
 const MIB: u64 = 1 << 20;
-const BOUNDS: SpaceBounds = SpaceBounds { ceiling: 1.3, settled: 1.2, allowance: 0, asked_room: 0 };
+const BOUNDS: SpaceBounds =
+    SpaceBounds { ceiling: 1.3, settled: 1.2, allowance: 0, asked_room: 0, to_flush: 0 };
 
 fn facts(allocated_mib: u64, live_mib: u64) -> PaceFacts {
     let marks = BOUNDS.ceiling(live_mib * MIB);
@@ -14,8 +15,10 @@ fn facts(allocated_mib: u64, live_mib: u64) -> PaceFacts {
         live: live_mib * MIB,
         start: marks.start(),
         limit: marks.limit(),
+        slack: marks.slack(),
         ceiling: BOUNDS.ceiling,
         insert_share: 0.0,
+        flushed_share: 0.0,
         log_bytes: 500 * MIB,
         winnable: 10 * MIB,
         freed_per_second: 100 * MIB,

@@ -118,8 +118,10 @@ impl Default for SpaceCase {
             live: 0,
             start: 0,
             limit: 0,
+            slack: 0,
             ceiling: 0.0,
             insert_share: 0.0,
+            flushed_share: 0.0,
             log_bytes: 0,
             winnable: 10 << 20,
             freed_per_second: 0,
@@ -137,6 +139,8 @@ impl SpaceCase {
             "live" => self.facts.live = number(value),
             "allocated" => self.facts.allocated = number(value),
             "inserts" => self.facts.insert_share = ratio(),
+            "flushed" => self.facts.flushed_share = ratio(),
+            "to_flush" => self.bounds.to_flush = number(value),
             "log" => self.facts.log_bytes = number(value),
             "winnable" => self.facts.winnable = number(value),
             "freed" => self.facts.freed_per_second = number(value),
@@ -150,7 +154,13 @@ impl SpaceCase {
 
     fn pace(&self) -> SpacePace {
         let (marks, ceiling) = (self.marks(), self.bounds.ceiling);
-        pace(&PaceFacts { start: marks.start(), limit: marks.limit(), ceiling, ..self.facts })
+        pace(&PaceFacts {
+            start: marks.start(),
+            limit: marks.before_flushes(),
+            slack: marks.slack(),
+            ceiling,
+            ..self.facts
+        })
     }
 
     /// Says how long the place of a write in the queue is once this much more log was written.
@@ -163,7 +173,7 @@ impl SpaceCase {
 }
 
 /// Decides what a write costs: `write bytes=1k after=3M`, which is that much log after the pace was
-/// set. `queue taken=3 now=1 cost=2` is a place in the queue, in milliseconds.
+/// set. `memtable` says when one is full. `queue taken=3 now=1 cost=2` is a place in the queue, in milliseconds.
 fn decide_ceiling(lines: &[&str]) -> String {
     let (mut space, mut text) = (SpaceCase::default(), String::new());
     for line in lines {
@@ -185,6 +195,10 @@ fn decide_ceiling(lines: &[&str]) -> String {
                 let waits = if is_worth_waiting(now, until) { "waits" } else { "does not wait" };
                 text += &format!("{waits}, taken until {:?}\n", Duration::from_nanos(until));
             }
+            "memtable" => match space.pace().memtable_bytes {
+                u64::MAX => text += "as its keyspace says\n",
+                bytes => text += &format!("full at {} MiB\n", bytes >> 20),
+            },
             _ => panic!("{line}"),
         }
     }

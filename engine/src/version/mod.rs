@@ -46,6 +46,7 @@ pub mod snapshots;
 pub mod spared;
 #[cfg(test)]
 mod tests;
+pub mod unnamed;
 pub mod view;
 pub mod walks;
 

@@ -18,6 +18,7 @@ use crate::version::manifest::{AppendError, ManifestWriter};
 use crate::version::references;
 use crate::version::snapshots::Snapshots;
 use crate::version::spared::SparedLog;
+use crate::version::unnamed::UnnamedBytes;
 use crate::version::view::{KeyspaceState, LoggedMemtable, NewMemtables};
 use crate::version::{LogPosition, Version};
 use arc_swap::ArcSwap;
@@ -90,7 +91,7 @@ pub struct VersionSet {
     manifest: Mutex<Manifest>,
     keyspaces: Mutex<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
     manifest_bytes: AtomicU64,
-    unnamed_bytes: AtomicU64,
+    unnamed: Arc<UnnamedBytes>,
     files: FilesOf,
     /// Held while files get second hard links, and while a file without one is punched (I5). Taken
     /// before all other locks.
@@ -147,7 +148,7 @@ impl VersionSet {
             manifest: Mutex::new(Manifest::Closed),
             keyspaces: Mutex::new(BTreeMap::new()),
             manifest_bytes: AtomicU64::new(0),
-            unnamed_bytes: AtomicU64::new(0),
+            unnamed: Arc::default(),
             files: parts.files,
             hard_links: Mutex::new(()),
             log_pins: Arc::default(),
@@ -288,20 +289,9 @@ impl VersionSet {
         self.manifest_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes of tables that jobs are writing and that no version names yet.
-    pub fn unnamed_bytes(&self) -> u64 {
-        self.unnamed_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Adds bytes that a job wrote to a table that no version names yet.
-    pub fn add_unnamed(&self, bytes: u64) {
-        self.unnamed_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Subtracts `bytes`, which a job had added, because its tables are now named or discarded.
-    pub fn end_unnamed(&self, bytes: u64) {
-        let before = self.unnamed_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        debug_assert!(before >= bytes, "{bytes} of {before} bytes without a name were named");
+    /// Returns the bytes of the files that jobs are writing and that no version names yet.
+    pub fn unnamed(&self) -> &Arc<UnnamedBytes> {
+        &self.unnamed
     }
 
     /// Records the newest sequence number for the next manifest.

@@ -59,7 +59,7 @@ fn a_job_that_fails_leaves_no_segment() {
     assert_eq!(files(&world).len(), 3);
     drop(output);
     assert_eq!(files(&world).len(), 0);
-    assert_eq!(world.runtime.set.unnamed_bytes(), 0);
+    assert_eq!(world.runtime.set.unnamed().get(), 0);
 }
 
 /// Guards the bounds of space: value GC must see what a flush is writing.
@@ -69,8 +69,8 @@ fn segments_count_while_no_version_names_them() {
     let mut output = SegmentOutput::new(&world.runtime, 10_000, IoPriority::Flush);
     fill(&mut output);
     output.finish().unwrap();
-    let unnamed = world.runtime.set.unnamed_bytes();
+    let unnamed = world.runtime.set.unnamed().get();
     assert_eq!(unnamed, output.segments().bytes);
     output.keep();
-    assert_eq!(world.runtime.set.unnamed_bytes(), 0, "an edit names them");
+    assert_eq!(world.runtime.set.unnamed().get(), 0, "an edit names them");
 }

@@ -28,7 +28,7 @@ fn a_table_counts_while_no_version_names_it() {
     db.wait_idle().unwrap();
     let named = table_bytes(&db);
     assert!(named > 0);
-    assert_eq!(db.core.set.unnamed_bytes(), 0, "what the flush wrote is named");
+    assert_eq!(db.core.set.unnamed().get(), 0, "what the flush wrote is named");
     let keyspace = &db.core.states()[0];
     let mut options = KeyspaceOptions::clone(&keyspace.options());
     options.block_codec = Codec::None;
@@ -39,12 +39,12 @@ fn a_table_counts_while_no_version_names_it() {
     for number in 0..40_000_u32 {
         output.add(&number.to_be_bytes(), trailer, &[7; 50]).unwrap();
     }
-    let written = db.core.set.unnamed_bytes();
+    let written = db.core.set.unnamed().get();
     assert!(written >= 1 << 20 && table_bytes(&db) == named + written, "{written}");
     let tables = output.finish().unwrap();
-    assert_eq!(db.core.set.unnamed_bytes(), tables.iter().map(|meta| meta.bytes).sum::<u64>());
+    assert_eq!(db.core.set.unnamed().get(), tables.iter().map(|meta| meta.bytes).sum::<u64>());
     drop(output);
-    assert_eq!((db.core.set.unnamed_bytes(), table_bytes(&db)), (0, named), "it was discarded");
+    assert_eq!((db.core.set.unnamed().get(), table_bytes(&db)), (0, named), "it was discarded");
 }
 
 /// Guards against charging a block before it is compressed: that is more than the file will have,
@@ -61,5 +61,5 @@ fn compressible_entries_are_charged_as_they_are_written() {
     output.add(b"a", Trailer::new(1, EntryKind::Put), &vec![0; 2 << 20]).unwrap();
     let tables = output.finish().unwrap();
     assert!(tables[0].bytes < 1 << 20, "{} bytes", tables[0].bytes);
-    assert_eq!(db.core.set.unnamed_bytes(), tables[0].bytes);
+    assert_eq!(db.core.set.unnamed().get(), tables[0].bytes);
 }

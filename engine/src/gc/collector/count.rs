@@ -66,7 +66,7 @@ impl Collector {
             // A look has no room for its lists, so a new liveness scan is needed.
             return true;
         }
-        let is_over = facts.allocated() > self.bounds().of(mode, facts.live_bytes).start();
+        let is_over = facts.allocated() > self.bounds_at(facts).of(mode, facts.live_bytes).start();
         if (is_over || mode == Mode::Idle) && self.is_released(state) {
             return true;
         }
@@ -74,7 +74,7 @@ impl Collector {
         exhausted && self.wants_lists(state, plan)
             || state.live.is_liveness_scan_due(&LivenessScanNeed {
                 allocated: facts.allocated(),
-                bounds: self.bounds(),
+                bounds: self.bounds_at(facts),
                 mode,
                 written,
                 unreferenced_since: facts.unreferenced_since,
@@ -93,7 +93,8 @@ impl Collector {
     pub(super) fn note_room(&self, state: &CollectorState, facts: &SpaceFacts) {
         let pending = state.puncher.due_bytes(&self.parts.runtime);
         let allocated = facts.allocated().saturating_add(pending);
-        let room = self.bounds().ceiling(facts.live_bytes).start().saturating_sub(allocated);
+        let room =
+            self.bounds_at(facts).ceiling(facts.live_bytes).start().saturating_sub(allocated);
         self.room.store(room, Ordering::Relaxed);
     }
 
@@ -106,7 +107,7 @@ impl Collector {
             allocated: facts.allocated(),
             referenced: referenced + facts.table_bytes,
             hideable: hideable.fold(0, u64::saturating_add),
-            bounds: self.bounds(),
+            bounds: self.bounds_at(facts),
             written: self.written(),
         }
     }

@@ -87,6 +87,7 @@ fn policy(chance: &Chance) -> Policy {
             settled: 1.05,
             allowance: if chance.one_in(4) { chance.below(64 << 20) } else { 0 },
             asked_room: if chance.one_in(4) { chance.below(64 << 20) } else { 0 },
+            to_flush: 0,
         },
         discardable_ratio: 0.05 + chance.below(90) as f64 / 100.0,
         punch: chance.one_in(2).then_some(punch),

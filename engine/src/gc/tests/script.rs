@@ -20,7 +20,13 @@ fn run(lines: &[&str]) -> String {
     let mut policy = Policy {
         mode: Mode::Busy,
         // GC begins at 1.3 in each mode.
-        bounds: SpaceBounds { ceiling: 1.375, settled: 1.3, allowance: 0, asked_room: 0 },
+        bounds: SpaceBounds {
+            ceiling: 1.375,
+            settled: 1.3,
+            allowance: 0,
+            asked_room: 0,
+            to_flush: 0,
+        },
         discardable_ratio: 0.5,
         punch: None,
         look_cost: 0,
