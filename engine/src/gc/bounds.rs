@@ -20,7 +20,7 @@ const CEILING_PART: u64 = 5;
 /// database ...
 const MOST_UNDER_WAY_BYTES: u64 = 96 << 20;
 /// ... but for this part (one in this many) of the slack.
-const LEAST_CEILING_PART: u64 = 40;
+const LEAST_CEILING_PART: u64 = 32;
 /// At most this part (one in this many) of the ceiling's slack is kept for flushes.
 const FLUSH_PART: u64 = 2;
 /// GC goes on until this part (one in this many) of a bound's slack is free below the mark at which
@@ -189,7 +189,7 @@ mod tests {
         let ceiling = DEFAULT.ceiling(1024 * MIB);
         assert_eq!(
             [ceiling.low(), ceiling.start(), ceiling.limit()].map(|it| it / MIB),
-            [1779, 1843, 2048]
+            [1888, 1952, 2048]
         );
         let settled = DEFAULT.settled(1000 * MIB);
         assert_eq!([settled.start(), settled.limit()].map(|it| it.div_ceil(MIB)), [1200, 1200]);
@@ -202,7 +202,7 @@ mod tests {
             let marks = NOTHING.ceiling(live * MIB);
             (marks.limit() - marks.start()) / MIB
         };
-        assert_eq!([100, 480, 1000, 3840, 8000].map(kept), [20, 96, 96, 96, 200]);
+        assert_eq!([100, 480, 1000, 3072, 8000].map(kept), [20, 96, 96, 96, 250]);
     }
 
     #[test]
@@ -254,9 +254,9 @@ mod tests {
     #[test]
     fn time_that_users_leave_is_no_measure_near_the_ceiling() {
         let at = |mode, mib| DEFAULT.mode_at(mode, mib * MIB, 1200 * MIB);
-        assert_eq!([2160, 2161].map(|mib| at(Mode::Spare, mib)), [Mode::Spare, Mode::Busy]);
+        assert_eq!([2304, 2305].map(|mib| at(Mode::Spare, mib)), [Mode::Spare, Mode::Busy]);
         for mode in [Mode::Off, Mode::Paused, Mode::Busy, Mode::Idle, Mode::Low, Mode::Manual] {
-            assert_eq!(at(mode, 2161), mode);
+            assert_eq!(at(mode, 2305), mode);
         }
     }
 

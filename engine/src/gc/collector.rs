@@ -60,6 +60,23 @@ pub enum CollectorStep {
     Flush(LogTailAdvice),
 }
 
+/// What the collector does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CollectorAction {
+    /// Lists what is live in new segments.
+    Look,
+    /// Begins a liveness scan.
+    Count,
+    /// Frees victims that are listed.
+    Free,
+    /// Asks for a flush.
+    Flush(LogTailAdvice),
+    /// Waits a little for the liveness scan under way.
+    Await,
+    /// Nothing.
+    Rest,
+}
+
 /// The parts of the database that the collector uses.
 pub struct CollectorParts {
     /// The parts of the database that its rooms share.
@@ -94,8 +111,6 @@ struct CollectorState {
     has_freed: bool,
     /// The liveness scan that another thread runs, if there is one.
     counting: Option<BackgroundLivenessScan>,
-    /// Duration of the last look at new segments.
-    look_time: Duration,
     /// Number of walks over entries so far.
     walks: u64,
     /// The snapshots for which the last liveness scan may have kept entries live.
@@ -236,35 +251,51 @@ impl Collector {
         let mode = self.mode_at(&facts, mode);
         self.note_room(state, &facts);
         let plan = self.plan(state, &facts, mode);
-        let looks = self.wants_look(state, &plan);
-        let may_count = !looks && state.counting.is_none();
-        let counts = may_count && self.wants_liveness_scan(state, &facts, &plan, mode);
-        self.set_pace(state, &facts, &plan, (mode, counts));
-        if looks {
-            self.look_at_new(state, &facts, mode)?;
-            return Ok(CollectorStep::Worked);
+        let action = self.decide(state, &facts, &plan, mode);
+        self.set_pace(state, &facts, &plan, (mode, action == CollectorAction::Count));
+        match action {
+            CollectorAction::Look => self.look_at_new(state, &facts, mode)?,
+            CollectorAction::Count => self.begin_liveness_scan(state, &facts, mode)?,
+            CollectorAction::Free => self.free(state, &facts, &plan)?,
+            CollectorAction::Flush(advice) => return Ok(CollectorStep::Flush(advice)),
+            CollectorAction::Await => self.await_liveness_scan(state),
+            CollectorAction::Rest => return Ok(CollectorStep::Rested),
         }
-        if counts {
-            self.begin_liveness_scan(state, &facts, mode)?;
-            return Ok(CollectorStep::Worked);
+        Ok(CollectorStep::Worked)
+    }
+
+    /// Returns what comes next.
+    fn decide(
+        &self,
+        state: &CollectorState,
+        facts: &SpaceFacts,
+        plan: &GcPlan,
+        mode: Mode,
+    ) -> CollectorAction {
+        let is_counting = state.counting.is_some();
+        if self.wants_look(state, plan) {
+            CollectorAction::Look
+        } else if !is_counting && self.wants_liveness_scan(state, facts, plan, mode) {
+            CollectorAction::Count
+        } else if self.has_work(state, plan) {
+            CollectorAction::Free
+        } else if let Some(advice) = plan.advice {
+            CollectorAction::Flush(advice)
+        } else if is_counting {
+            CollectorAction::Await
+        } else {
+            CollectorAction::Rest
         }
-        let punched = self.declare_holes(state, &plan)?;
-        let group = self.group(state, &facts, &plan);
+    }
+
+    /// Frees the next victims of the plan.
+    fn free(&self, state: &mut CollectorState, facts: &SpaceFacts, plan: &GcPlan) -> JobResult {
+        self.declare_holes(state, plan)?;
+        let group = self.group(state, facts, plan);
         if !group.is_empty() {
             self.relocate(state, group)?;
-            return Ok(CollectorStep::Worked);
         }
-        if punched.segments > 0 {
-            return Ok(CollectorStep::Worked);
-        }
-        if let Some(advice) = plan.advice {
-            return Ok(CollectorStep::Flush(advice));
-        }
-        Ok(if self.await_liveness_scan(state) {
-            CollectorStep::Worked
-        } else {
-            CollectorStep::Rested
-        })
+        Ok(())
     }
 
     /// Returns true if a step would free something, or count to find out.
@@ -279,12 +310,11 @@ impl Collector {
         let facts = self.facts(&state)?;
         let mode = self.mode_at(&facts, mode);
         let plan = self.plan(&state, &facts, mode);
-        Ok(state.counting.is_some()
+        let action = self.decide(&state, &facts, &plan, mode);
+        Ok(!matches!(action, CollectorAction::Flush(_) | CollectorAction::Rest)
+            || state.counting.is_some()
             || wants_sample(&state, &facts, mode)
-            || self.wants_to_merge(&state, &facts, mode)
-            || self.has_work(&state, &plan)
-            || self.wants_look(&state, &plan)
-            || self.wants_liveness_scan(&state, &facts, &plan, mode))
+            || self.wants_to_merge(&state, &facts, mode))
     }
 
     /// Gives up the liveness scan that another thread runs, and with it the views that it holds.
@@ -365,7 +395,6 @@ impl Collector {
             bounds: self.bounds_at(facts),
             discardable_ratio: self.parts.options.discardable_ratio,
             punch: self.punch_cost(state),
-            look_cost: state.puncher.costs.movable_in(state.look_time),
         };
         pick(facts, &policy)
     }
@@ -397,10 +426,9 @@ impl Collector {
     /// Returns true if a step would ask compactions to merge tables, which it has not yet. A flush
     /// can bring space to the ceiling after the last step, and nothing else is due then.
     fn wants_to_merge(&self, state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> bool {
-        let is_on = !matches!(mode, Mode::Off | Mode::Paused);
         let is_new = || !self.wants_merges.load(Ordering::Relaxed);
         let pending = state.puncher.due_bytes(&self.parts.runtime);
-        is_on && is_new() && self.calls_for_merges(facts, facts.allocated() + pending)
+        !mode.is_at_rest() && is_new() && self.calls_for_merges(facts, facts.allocated() + pending)
     }
 
     /// Returns true if `allocated` bytes are near the ceiling, and only merging tables frees any.
@@ -472,7 +500,7 @@ impl Collector {
     ) {
         let (stall_controller, now) =
             (self.parts.committer.stall_controller(), self.parts.runtime.env.clock.now());
-        if matches!(mode, Mode::Off | Mode::Paused) {
+        if mode.is_at_rest() {
             // No space would come back, so delays would be useless.
             self.wants_merges.store(false, Ordering::Relaxed);
             state.freed.pass(now, false);
@@ -524,6 +552,5 @@ impl Collector {
 
 /// Returns true if it is time to look how many entries hide others.
 fn wants_sample(state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> bool {
-    let is_on = !matches!(mode, Mode::Off | Mode::Paused);
-    is_on && facts.is_all_inline() && state.hidden_share.is_due(&facts.tree)
+    !mode.is_at_rest() && facts.is_all_inline() && state.hidden_share.is_due(&facts.tree)
 }

@@ -187,9 +187,10 @@ impl Gain {
 pub struct PunchCost {
     /// Nanoseconds per call, whatever the length of its range.
     pub call_nanos: u64,
-    /// Nanoseconds for moving one MiB.
-    pub move_nanos_per_mib: u64,
 }
+
+/// About the nanoseconds for moving one MiB.
+const MOVE_NANOS: u64 = 4_000_000;
 
 /// A call has to free this part (one in this many) of the bytes that could have been moved in the
 /// same time: about what the picker wants of a whole segment.
@@ -201,7 +202,7 @@ impl PunchCost {
     /// Returns the number of bytes that could be moved during one call.
     pub fn call_bytes(&self) -> u64 {
         let nanos = u128::from(self.call_nanos);
-        let bytes = (nanos << 20) / u128::from(self.move_nanos_per_mib.max(1));
+        let bytes = (nanos << 20) / u128::from(MOVE_NANOS);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 

@@ -43,10 +43,6 @@ const LEAST_IDLE_FLUSH_BYTES: u64 = 1 << 20;
 /// Least part (one in this many) of all allocated bytes that justifies a flush under load; the
 /// larger of this and `LEAST_FLUSH_BYTES` counts.
 const LEAST_FLUSH_PART: u64 = 50;
-/// Least part (one in this many) of all allocated bytes for a flush that is only cheaper than a
-/// pick. It is larger than `LEAST_FLUSH_PART`, because each flush makes compaction rewrite the
-/// keys.
-const LEAST_OFFERED_PART: u64 = 24;
 /// Least part (one in this many) of all allocated bytes that justifies a flush when the disk is
 /// almost full; never more than `LEAST_IDLE_FLUSH_BYTES`.
 const LEAST_LOW_FLUSH_PART: u64 = 128;
@@ -59,7 +55,7 @@ const LEAST_GARBAGE_PART: u64 = 8;
 /// Least bytes of a tail that counts as too long; below it flushes would be many and small.
 const LEAST_LONG_TAIL: u64 = 16 << 20;
 /// The tail is in the way once this part (one in this many) of all garbage is in it.
-const TAIL_PART: u64 = 3;
+const TAIL_PART: u64 = 4;
 
 /// The sizes of the tail of the log, which no pick can touch until the log's head has moved past
 /// it.
@@ -126,16 +122,6 @@ fn leave_out(garbage: &mut [u64; 2], mut kept: u64) {
         let part = kept.min(*garbage);
         (*garbage, kept) = (*garbage - part, kept - part);
     }
-}
-
-/// Returns the advice to flush if the garbage in the closed segments of the tail justifies it. The
-/// picker follows it only if picks alone would cost more.
-pub fn offer(facts: &SpaceFacts, policy: &Policy, tail: &LogTail) -> Option<LogTailAdvice> {
-    let garbage = tail.garbage[CLOSED];
-    let least = LEAST_FLUSH_BYTES.max(facts.allocated() / LEAST_OFFERED_PART);
-    let takes_offers = matches!(policy.mode, Mode::Busy | Mode::Idle);
-    (takes_offers && facts.allocated() >= TINY_BYTES && garbage >= least)
-        .then_some(LogTailAdvice::FlushFirst { garbage })
 }
 
 /// Returns the advice to flush if the tail of the log is what keeps the space and its garbage

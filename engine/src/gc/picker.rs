@@ -11,7 +11,7 @@ use crate::base::pointer::SegmentId;
 use crate::gc::bounds::{SpaceBounds, SpaceMarks};
 use crate::gc::explain::Reason;
 use crate::gc::facts::{Gain, How, PunchCost, SegmentFacts, SpaceFacts};
-use crate::gc::log_tail::{LogTail, LogTailAdvice, advise, offer};
+use crate::gc::log_tail::{LogTail, LogTailAdvice, advise};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -34,6 +34,13 @@ pub enum Mode {
     Manual,
 }
 
+impl Mode {
+    /// Returns true if GC does nothing.
+    pub fn is_at_rest(self) -> bool {
+        matches!(self, Mode::Off | Mode::Paused)
+    }
+}
+
 /// The rules of a pick.
 #[derive(Debug, Clone)]
 pub struct Policy {
@@ -45,8 +52,6 @@ pub struct Policy {
     pub discardable_ratio: f64,
     /// The cost of punching; `None` if it is unknown or the file system can't punch.
     pub punch: Option<PunchCost>,
-    /// Bytes that could be moved in the time that a look at new segments takes.
-    pub look_cost: u64,
 }
 
 impl Policy {
@@ -95,8 +100,7 @@ pub struct GcPlan {
     pub victims: Vec<Victim>,
     /// Advice about the tail of the log, if a flush is worth it.
     pub advice: Option<LogTailAdvice>,
-    /// Bytes that can be won after a look at new segments; 0 if the look would not save more than
-    /// it costs.
+    /// Bytes that are to be won after a look at new segments.
     pub after_look: u64,
     /// Bytes that all segments that are worth it would win, taken or not.
     pub winnable: u64,
@@ -141,41 +145,36 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     }
     candidates.sort_by(|(a, _), (b, _)| best_first(a, b));
     plan.winnable = candidates.iter().map(|(victim, _)| victim.gain.won).sum();
-    if matches!(policy.mode, Mode::Off | Mode::Paused) {
+    if policy.mode.is_at_rest() {
         let reason = if policy.mode == Mode::Off { Reason::Off } else { Reason::Paused };
         plan.reasons.extend(candidates.iter().map(|(victim, _)| (victim.id, reason)));
         return plan;
     }
     let tail = LogTail::of(facts);
     plan.advice = advise(facts, policy, &marks, (&tail, plan.winnable));
-    let advice = plan.advice.or_else(|| offer(facts, policy, &tail));
-    promises.extend(advice.map(|it| Promise { gain: tail.gain(it), after: After::Flush(it) }));
+    promises.extend(plan.advice.map(|it| Promise { gain: tail.gain(it), after: After::Flush }));
     promises.sort_by(|a, b| by_gain(&a.gain, &b.gain));
-    let need = Need {
+    let mut need = Need {
         allocated: facts.allocated(),
         goal: if facts.allocated() > marks.low() { marks.low() } else { u64::MAX },
         is_due: facts.allocated() > marks.start(),
     };
-    let mut waiting = plan.clone();
-    let awaited = take(&mut waiting, &candidates, &promises, need);
-    check_plan(facts, &waiting);
-    waiting.after_look = awaited.won;
-    if awaited.won == 0 || awaited.pays(policy) {
-        return waiting;
+    // Candidates that a promise beats wait for the promise.
+    let mut promises = promises.iter().peekable();
+    for (victim, is_discardable) in &candidates {
+        while let Some(promise) = promises.next_if(|promise| promise.gain.beats(&victim.gain)) {
+            plan.rely_on(promise, &mut need);
+        }
+        let reason = plan.consider(victim, *is_discardable, &mut need);
+        plan.reasons.insert(victim.id, reason);
     }
-    // The look costs more than it saves.
-    promises.retain(|promise| !matches!(promise.after, After::Look));
-    take(&mut plan, &candidates, &promises, need);
-    check_plan(facts, &plan);
-    plan
-}
-
-fn check_plan(facts: &SpaceFacts, plan: &GcPlan) {
+    promises.for_each(|promise| plan.rely_on(promise, &mut need));
     debug_assert_eq!(plan.reasons.len(), facts.segments.len(), "each segment has one reason");
     debug_assert!(
         plan.victims.iter().map(|victim| victim.gain.won).sum::<u64>() <= plan.winnable,
         "what is taken was worth it"
     );
+    plan
 }
 
 /// Returns the reason for each segment why it is taken or not.
@@ -232,14 +231,13 @@ struct Promise {
 }
 
 /// The step that has to come before a promise can be kept.
-#[derive(Clone, Copy)]
+#[derive(PartialEq, Eq)]
 enum After {
-    Flush(LogTailAdvice),
+    Flush,
     Look,
 }
 
-/// The goal and the limits of a round.
-#[derive(Clone, Copy)]
+/// How much a pick is to win.
 struct Need {
     /// Allocated bytes, less those that are won already.
     allocated: u64,
@@ -259,66 +257,13 @@ impl Need {
     }
 }
 
-/// The gain of a look at new segments, and the cost of winning the same without it.
-#[derive(Clone, Copy, Default)]
-struct PendingLookGain {
-    won: u64,
-    /// Bytes to be moved after the look.
-    moved: u64,
-    /// Bytes to be moved to win the same, or less, without the look.
-    instead: u64,
-    /// Bytes by which the gain without the look falls short of that with it.
-    missed: u64,
-}
-
-impl PendingLookGain {
-    /// Returns true if the look saves more than it costs. Bytes that can't be won without it are
-    /// priced like those of the worst segment that is still worth it.
-    fn pays(&self, policy: &Policy) -> bool {
-        let share = policy.least_share();
-        let instead = self.instead as f64 + self.missed as f64 * (1.0 - share) / share;
-        instead > self.moved as f64 + policy.look_cost as f64
-    }
-}
-
-/// Takes candidates, the best first, until the goal is reached. Discardable ones and those that
-/// cost nothing are taken even beyond it. Candidates that a promise beats wait for the promise.
-fn take(
-    plan: &mut GcPlan,
-    candidates: &[(Victim, bool)],
-    promises: &[Promise],
-    mut need: Need,
-) -> PendingLookGain {
-    let mut promises = promises.iter().peekable();
-    let (mut awaited, mut replaced) = (PendingLookGain::default(), 0);
-    for (victim, is_discardable) in candidates {
-        while let Some(promise) = promises.next_if(|promise| promise.gain.beats(&victim.gain)) {
-            plan.rely_on(promise, &mut need, &mut awaited);
-        }
-        if !need.is_left() && replaced < awaited.won {
-            replaced += victim.gain.won;
-            awaited.instead += victim.gain.moved;
-        }
-        let reason = plan.consider(victim, *is_discardable, &mut need);
-        plan.reasons.insert(victim.id, reason);
-    }
-    promises.for_each(|promise| plan.rely_on(promise, &mut need, &mut awaited));
-    awaited.missed = awaited.won.saturating_sub(replaced);
-    awaited
-}
-
 impl GcPlan {
     /// Counts on a promise, if it is needed to reach the goal.
-    fn rely_on(&mut self, promise: &Promise, need: &mut Need, awaited: &mut PendingLookGain) {
-        if !need.is_left() {
-            return;
-        }
-        need.win(&promise.gain);
-        match promise.after {
-            After::Flush(advice) => self.advice = Some(advice),
-            After::Look => {
-                awaited.won += promise.gain.won;
-                awaited.moved += promise.gain.moved;
+    fn rely_on(&mut self, promise: &Promise, need: &mut Need) {
+        if need.is_left() {
+            need.win(&promise.gain);
+            if promise.after == After::Look {
+                self.after_look += promise.gain.won;
             }
         }
     }

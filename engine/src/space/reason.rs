@@ -23,7 +23,6 @@ pub(super) fn policy(options: &GcOptions, is_paused: bool) -> Policy {
         bounds: SpaceBounds::new(options),
         discardable_ratio: options.discardable_ratio,
         punch: None,
-        look_cost: 0,
     }
 }
 

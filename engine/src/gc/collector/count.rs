@@ -52,7 +52,7 @@ impl Collector {
         plan: &GcPlan,
         mode: Mode,
     ) -> bool {
-        if matches!(mode, Mode::Off | Mode::Paused) || !facts.segments.iter().any(|s| s.sealed) {
+        if mode.is_at_rest() || !facts.segments.iter().any(|s| s.sealed) {
             return false;
         }
         if !facts.has_references() {
@@ -214,13 +214,11 @@ impl Collector {
         self.take(state, taking.outcome(), start)
     }
 
-    /// Waits a little for the liveness scan under way, as there is nothing to free. Returns false
-    /// if there is none.
-    pub(super) fn await_liveness_scan(&self, state: &CollectorState) -> bool {
+    /// Waits a little for the liveness scan under way, as there is nothing to free.
+    pub(super) fn await_liveness_scan(&self, state: &CollectorState) {
         if let Some(counting) = &state.counting {
             counting.taking.is_over_within(LOOK_AGAIN);
         }
-        state.counting.is_some()
     }
 
     fn take(
@@ -345,7 +343,6 @@ impl Collector {
         let counters = &self.parts.runtime.counters.gc;
         counters.liveness_scan_entries.add(found.walked);
         counters.liveness_scan_nanos.add(time.as_nanos() as u64);
-        state.look_time = time;
         state.knowledge.add(found, facts);
         Ok(())
     }

@@ -120,7 +120,6 @@ impl Collector {
                     took: time,
                 });
                 self.count(state, &report, time);
-                state.puncher.costs.note_move(report.bytes_moved, time);
                 // Files are removed here, not by the threads that compact: while those are busy,
                 // space would grow.
                 // One that can't be unlinked is reported by the job that only unlinks.

@@ -76,10 +76,7 @@ fn store(chance: &Chance) -> SpaceFacts {
 
 fn policy(chance: &Chance) -> Policy {
     let modes = [Mode::Off, Mode::Paused, Mode::Busy, Mode::Spare, Mode::Idle, Mode::Low];
-    let punch = PunchCost {
-        call_nanos: chance.below(2_000_000),
-        move_nanos_per_mib: 1 + chance.below(10_000_000),
-    };
+    let punch = PunchCost { call_nanos: chance.below(8_000_000) };
     Policy {
         mode: modes[chance.below(6) as usize],
         bounds: SpaceBounds {
@@ -91,7 +88,6 @@ fn policy(chance: &Chance) -> Policy {
         },
         discardable_ratio: 0.05 + chance.below(90) as f64 / 100.0,
         punch: chance.one_in(2).then_some(punch),
-        look_cost: 0,
     }
 }
 

@@ -29,7 +29,6 @@ fn run(lines: &[&str]) -> String {
         },
         discardable_ratio: 0.5,
         punch: None,
-        look_cost: 0,
     };
     for line in lines {
         let mut words = line.split_whitespace();
@@ -73,10 +72,9 @@ fn rule(policy: &mut Policy, word: &str) {
         ("settled", value) => policy.bounds.settled = value.parse().unwrap(),
         ("allowance", value) => policy.bounds.allowance = number(value),
         ("discardable", value) => policy.discardable_ratio = value.parse().unwrap(),
-        ("look", value) => policy.look_cost = number(value),
         // These are the costs measured on ext4: a call costs about as much as moving a megabyte.
         ("punch", _) => {
-            policy.punch = Some(PunchCost { call_nanos: 1_000_000, move_nanos_per_mib: 1_000_000 });
+            policy.punch = Some(PunchCost { call_nanos: 4_000_000 });
         }
         _ => panic!("{word}"),
     }
