@@ -121,8 +121,8 @@ impl Log {
 const LEAST_SEGMENT_BYTES: u64 = 4 << 20;
 /// A segment has at most this part (one in this many) of the garbage that may be there at the
 /// ceiling. The active segment can't be collected, and the others are freed by whole ones, each of
-/// which is copied before it is removed. Both must fit in what value GC keeps free below the
-/// ceiling, a fifth of that garbage.
+/// which is copied before it is removed. The copy must fit in what value GC keeps free below the
+/// ceiling, one and a half segments or a fifth of that garbage, whichever is less.
 const SEGMENT_OF_SLACK: u64 = 16;
 /// A segment may have this part (one in this many) of the allowance, which is there for small
 /// stores to be left in peace.

@@ -197,12 +197,13 @@ fn write<'a>(
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs.collect());
     let options = keyspace.options().clone();
     let mut retain = retain(keyspace, waiting, seen);
-    let mut output = TableOutput::of_memtables(runtime, keyspace, &options);
+    let mut output = TableOutput::of_memtables(runtime, keyspace, &options).held_by_memtables();
     output.applying(retain.applied_ranges());
     // The settings decide now, whatever they were at the write: a pointer stays a pointer, and an
     // inline value is separated or stays inline.
     let separator = Separator::new(keyspace.id, &options);
-    let mut values = SegmentOutput::new(runtime, split_bytes, IoPriority::Flush);
+    let values = SegmentOutput::new(runtime, split_bytes, IoPriority::Flush);
+    let mut values = values.held_by_memtables();
     let view = merging_view(keyspace);
     let mut redirect = match &view {
         Some(view) => Redirect::new(&view.version),

@@ -11,6 +11,7 @@ use crate::version::files::names;
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
 use crate::version::settings::KeyspaceOptions;
+use crate::version::unnamed::WrittenFrom;
 use crate::version::view::KeyspaceState;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub struct TableOutput<'a> {
     spent: u64,
     /// Bytes that were added to the set's count of bytes that no version names yet.
     unnamed: u64,
+    /// Where the job has from what it writes.
+    from: WrittenFrom,
     open: Option<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)>,
     last_key: Vec<u8>,
     done: Vec<Arc<TableMeta>>,
@@ -93,6 +96,7 @@ impl<'a> TableOutput<'a> {
             priority,
             spent: 0,
             unnamed: 0,
+            from: WrittenFrom::Others,
             open: None,
             last_key: Vec::new(),
             done: Vec::new(),
@@ -112,6 +116,12 @@ impl<'a> TableOutput<'a> {
     ) -> Self {
         let output = TableOutput::new(runtime, keyspace, options, u64::MAX, IoPriority::Flush);
         output.above_deepest().noting(UpdateNotes::Newest)
+    }
+
+    /// Says that memtables hold all of it until the files are named.
+    pub fn held_by_memtables(mut self) -> Self {
+        self.from = WrittenFrom::Memtables;
+        self
     }
 
     /// Sets what the update table is told.
@@ -199,7 +209,7 @@ impl<'a> TableOutput<'a> {
     /// files towards the bounds of space, those included that a crash here would leave as orphans.
     fn spend(&mut self, bytes: u64) {
         self.unnamed += bytes;
-        self.runtime.set.unnamed().add(bytes, self.priority);
+        self.runtime.set.unnamed().add(bytes, self.from);
         self.runtime.budget.spend(self.priority, bytes);
     }
 
@@ -291,6 +301,6 @@ impl Drop for TableOutput<'_> {
             self.open = None;
             self.runtime.set.discard(&self.created);
         }
-        self.runtime.set.unnamed().end(self.unnamed, self.priority);
+        self.runtime.set.unnamed().end(self.unnamed, self.from);
     }
 }

@@ -11,6 +11,7 @@ use crate::version::edit::Change;
 use crate::version::files::{SegmentHandle, names};
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
+use crate::version::unnamed::WrittenFrom;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -55,6 +56,8 @@ pub struct SegmentOutput<'a> {
     spent: u64,
     /// Bytes that were added to the set's count of bytes that no version names yet.
     unnamed: u64,
+    /// Where the job has from what it writes.
+    from: WrittenFrom,
     done: Vec<(Arc<SegmentHandle>, u64)>,
     created: Vec<PathBuf>,
     kept: bool,
@@ -70,10 +73,17 @@ impl<'a> SegmentOutput<'a> {
             open: None,
             spent: 0,
             unnamed: 0,
+            from: WrittenFrom::Others,
             done: Vec::new(),
             created: Vec::new(),
             kept: false,
         }
+    }
+
+    /// Says that memtables hold all of it until the files are named.
+    pub fn held_by_memtables(mut self) -> Self {
+        self.from = WrittenFrom::Memtables;
+        self
     }
 
     /// Adds the record of the commit `seqno` and returns the pointer to it.
@@ -122,7 +132,7 @@ impl<'a> SegmentOutput<'a> {
     /// towards the bounds of space, those included that a crash here would leave as orphans.
     fn spend(&mut self, bytes: u64) {
         self.unnamed += bytes;
-        self.runtime.set.unnamed().add(bytes, self.priority);
+        self.runtime.set.unnamed().add(bytes, self.from);
         self.runtime.budget.spend(self.priority, bytes);
     }
 
@@ -200,6 +210,6 @@ impl Drop for SegmentOutput<'_> {
             self.runtime.set.discard(&self.created);
         }
         // The edit has named the bytes, or the files are gone, so they are no longer counted apart.
-        self.runtime.set.unnamed().end(self.unnamed, self.priority);
+        self.runtime.set.unnamed().end(self.unnamed, self.from);
     }
 }

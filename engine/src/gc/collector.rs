@@ -412,7 +412,8 @@ impl Collector {
     /// Returns the bounds where space is as these facts say.
     fn bounds_at(&self, facts: &SpaceFacts) -> SpaceBounds {
         let (asked_room, to_flush) = (self.asked_room(), facts.to_flush());
-        SpaceBounds { asked_room, to_flush, ..SpaceBounds::new(&self.parts.options) }
+        let under_way = self.parts.committer.log().segment_bytes() / 2 * 3;
+        SpaceBounds { asked_room, under_way, to_flush, ..SpaceBounds::new(&self.parts.options) }
     }
 
     /// Returns the bound of space to which tables are to be merged now, as a ratio: the settled one
@@ -428,7 +429,7 @@ impl Collector {
     fn wants_to_merge(&self, state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> bool {
         let is_new = || !self.wants_merges.load(Ordering::Relaxed);
         let pending = state.puncher.due_bytes(&self.parts.runtime);
-        !mode.is_at_rest() && is_new() && self.calls_for_merges(facts, facts.allocated() + pending)
+        !mode.is_off() && is_new() && self.calls_for_merges(facts, facts.allocated() + pending)
     }
 
     /// Returns true if `allocated` bytes are near the ceiling, and only merging tables frees any.
@@ -500,7 +501,7 @@ impl Collector {
     ) {
         let (stall_controller, now) =
             (self.parts.committer.stall_controller(), self.parts.runtime.env.clock.now());
-        if mode.is_at_rest() {
+        if mode.is_off() {
             // No space would come back, so delays would be useless.
             self.wants_merges.store(false, Ordering::Relaxed);
             state.freed.pass(now, false);
@@ -552,5 +553,5 @@ impl Collector {
 
 /// Returns true if it is time to look how many entries hide others.
 fn wants_sample(state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> bool {
-    !mode.is_at_rest() && facts.is_all_inline() && state.hidden_share.is_due(&facts.tree)
+    !mode.is_off() && facts.is_all_inline() && state.hidden_share.is_due(&facts.tree)
 }

@@ -54,15 +54,20 @@ impl SpaceFacts {
         if self.is_all_inline() { self.tree.bytes.saturating_sub(self.live_bytes) } else { 0 }
     }
 
-    /// Returns the bytes that flushes are going to write before the log that has them can go.
+    /// Returns the bytes that flushes are going to write before the log that has them can go; 0 if
+    /// all values are in tables, where a memtable or two come on top of the ceiling.
     pub fn to_flush(&self) -> u64 {
-        self.unflushed_bytes.saturating_sub(self.flushed_bytes)
+        let all = if self.is_all_inline() { 0 } else { self.unflushed_bytes };
+        all.saturating_sub(self.flushed_bytes)
     }
 
-    /// Returns the share of the bytes put that a flush writes once more.
+    /// Returns the share of the bytes put that room is kept for, as a flush writes them once more.
     pub fn flushed_share(&self) -> f64 {
         let all = self.unflushed_bytes + self.pointed_bytes;
-        if all == 0 { 1.0 } else { self.unflushed_bytes as f64 / all as f64 }
+        if all == 0 || self.is_all_inline() {
+            return 0.0;
+        }
+        self.unflushed_bytes as f64 / all as f64
     }
 
     /// Sums up the garbage of the segments that a consumer keeps, once these are marked.

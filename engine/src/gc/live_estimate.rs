@@ -152,7 +152,7 @@ impl LiveEstimate {
         // scan.
         let mark = match self.insert_share {
             Some(_) => marks.start(),
-            None => marks.half_way(),
+            None => marks.half_way().min(marks.start()),
         };
         is_idle || need.allocated > mark
     }

@@ -36,7 +36,7 @@ pub enum Mode {
 
 impl Mode {
     /// Returns true if GC does nothing.
-    pub fn is_at_rest(self) -> bool {
+    pub fn is_off(self) -> bool {
         matches!(self, Mode::Off | Mode::Paused)
     }
 }
@@ -145,7 +145,7 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     }
     candidates.sort_by(|(a, _), (b, _)| best_first(a, b));
     plan.winnable = candidates.iter().map(|(victim, _)| victim.gain.won).sum();
-    if policy.mode.is_at_rest() {
+    if policy.mode.is_off() {
         let reason = if policy.mode == Mode::Off { Reason::Off } else { Reason::Paused };
         plan.reasons.extend(candidates.iter().map(|(victim, _)| (victim.id, reason)));
         return plan;

@@ -14,6 +14,7 @@ use crate::memtable::RecordBytes;
 use crate::relocation::RelocationMeta;
 use crate::segment::SegmentKind;
 use crate::version::runtime::Runtime;
+use crate::version::unnamed::WrittenFrom;
 use crate::version::{LiveSegment, Version};
 use std::collections::BTreeMap;
 
@@ -133,7 +134,7 @@ pub fn survey(
         unflushed_bytes: unflushed.bytes,
         unflushed_log_bytes: unflushed.log_bytes,
         // It is read after the memtables, which keep what a flush writes until it is named.
-        flushed_bytes: context.set.unnamed().of_flushes(),
+        flushed_bytes: context.set.unnamed().of(WrittenFrom::Memtables),
         pointed_bytes: unflushed.records.values().map(|records| records.all).sum(),
         ..SpaceFacts::default()
     };

@@ -91,8 +91,9 @@ fn database_in(path: &Path, current: Current) -> Option<u64> {
 /// Removes the orphans and returns their number.
 ///
 /// Call this only after every live file was found, so that what only looks like an orphan because
-/// the manifest is damaged is not thrown away; and only once the manifest that was read, and
-/// CURRENT, are durable: after a process ended, they may exist in the page cache alone.
+/// the manifest is damaged is not thrown away; and only once the manifest in force is known to be
+/// durable: after a process ended, that which was read, or CURRENT, may exist in the page cache
+/// alone.
 pub fn remove_orphans(env: &Env, orphans: &[PathBuf]) -> Result<u64> {
     let mut removed = 0;
     for path in orphans.iter().filter(|path| !path.ends_with(names::CURRENT_NEW)) {

@@ -1,6 +1,6 @@
 //! Settles what a crash left behind, once everything was read and found sound.
 
-use crate::base::error::{IoContext, Result};
+use crate::base::error::{ErrorKind, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::pointer::SegmentId;
 use crate::commit::replay::{ReplayReport, TornTail};
@@ -21,9 +21,9 @@ const COPY_BYTES: usize = 1 << 20;
 impl Recovered {
     /// Makes what recovery found durable. If the last session closed cleanly, the manifest is
     /// synced and at most OPTIONS, whose text is `options`, changes. Otherwise what a crash left is
-    /// settled in this order: log and manifest are made durable, orphans are removed, the torn
-    /// bytes are copied, segments behind the torn one are emptied, a new manifest comes into force,
-    /// the torn bytes are cut off. After a crash in between, the next opening repeats it.
+    /// settled in this order: the log and the copy of the torn bytes are made durable, segments
+    /// behind the torn one are emptied, a new manifest comes into force, orphans are removed, the
+    /// torn bytes are cut off. After a crash in between, the next opening repeats it.
     pub fn settle(&mut self, env: &Env, options: &str) -> Result<()> {
         let tables = self.set.tables().clone();
         let dir = &tables.dir;
@@ -35,19 +35,16 @@ impl Recovered {
             return create::write_options(env, dir, options);
         }
         sync_log(env, dir, &self.replay)?;
-        // I9: what follows needs room, and on a full disk the orphans may be what takes it.
+        match self.begin_manifest(env) {
+            // I9: the orphans may be what takes the space, so they go first.
+            Err(error) if error.kind() == ErrorKind::DiskFull && !self.orphans.is_empty() => {
+                self.keep_manifest(env)?;
+                self.remove_orphans(env)?;
+                self.begin_manifest(env)?;
+            }
+            begun => begun?,
+        }
         self.remove_orphans(env)?;
-        for torn in self.replay.torn.iter().filter(|torn| torn.bytes > 0) {
-            put_aside(env, dir, tables.identity.id, torn)?;
-        }
-        // An opening that was killed may have emptied some of those behind the end, and that is in
-        // the page cache alone. They look as if they had never been begun, so all are emptied
-        // again.
-        for &id in &self.replay.never_begun {
-            empty(env, dir, id)?;
-        }
-        // The first edit of this opening begins a new manifest.
-        self.set.apply(|_| Ok(settling_edit(&self.replay)), &[], None)?;
         let version = self.set.current();
         for torn in self.replay.torn.iter().filter(|torn| torn.offset > 0) {
             assert_eq!(
@@ -61,28 +58,43 @@ impl Recovered {
         create::write_options(env, dir, options)
     }
 
-    /// Removes the files that no edit names.
-    fn remove_orphans(&mut self, env: &Env) -> Result<()> {
-        if self.orphans.is_empty() {
-            return Ok(());
+    /// Begins the manifest of this opening, once what it leaves out is kept aside.
+    fn begin_manifest(&self, env: &Env) -> Result<()> {
+        let tables = self.set.tables();
+        for torn in self.replay.torn.iter().filter(|torn| torn.bytes > 0) {
+            put_aside(env, &tables.dir, tables.identity.id, torn)?;
         }
+        // An opening that was killed may have emptied some of those behind the end, and that is in
+        // the page cache alone. They look as if they had never been begun, so all are emptied
+        // again.
+        for &id in &self.replay.never_begun {
+            empty(env, &tables.dir, id)?;
+        }
+        // The first edit of this opening begins a new manifest.
+        self.set.apply(|_| Ok(settling_edit(&self.replay)), &[], None).map(drop)
+    }
+
+    /// Makes the manifest that was read durable, because no other can be begun. It may exist in the
+    /// page cache alone, which after a failed sync may be taken for clean (I8), so it is written
+    /// again. The bytes are the same, so a crash at any point of this loses nothing that was there.
+    fn keep_manifest(&self, env: &Env) -> Result<()> {
+        let dir = &self.set.tables().dir;
+        let path = names::manifest(dir, self.manifest);
+        let file = env.fs.open_write(&path).doing("open", &path)?;
+        rewrite(&*file, &path, file.len().doing("measure", &path)?)?;
+        sync_manifest(env, dir, self.manifest)
+    }
+
+    /// Removes the files that no edit of a durable manifest names. A crash meanwhile leaves some of
+    /// them for the next opening.
+    fn remove_orphans(&mut self, env: &Env) -> Result<()> {
         let version = self.set.current();
         costly_check!(
             "I5",
             !self.orphans.iter().any(|path| version.names(names::parse(path))),
             "an orphan would be removed that the manifest names"
         );
-        let dir = &self.set.tables().dir;
-        let path = names::manifest(dir, self.manifest);
-        let file = env.fs.open_write(&path).doing("open", &path)?;
-        // I5: the edit that removed a file must not be lost once the file is gone. It may exist in
-        // the page cache alone, which after a failed sync may be taken for clean (I8), so the
-        // manifest is written again. The bytes are the same, so a crash at any point of this loses
-        // nothing that was there.
-        rewrite(&*file, &path, file.len().doing("measure", &path)?)?;
-        sync_manifest(env, dir, self.manifest)?;
-        // A crash during the removals leaves fewer orphans for the next opening.
-        self.report.orphans_removed = remove_orphans(env, &self.orphans)?;
+        self.report.orphans_removed += remove_orphans(env, &std::mem::take(&mut self.orphans))?;
         Ok(())
     }
 

@@ -56,8 +56,8 @@ const USUAL_RATE: u64 = 64 << 20;
 const RATES: (u64, u64) = (4 << 20, 2 << 30);
 /// Near the ceiling a memtable is full once it has this part (one in this many) of the slack: until
 /// its flush is installed, its values take space in the log and in the flush's files. At a ceiling
-/// of 1.3 of 1 GB, with memtables of 64 MiB, that was two fifths of the slack. Of 8, 16 and 32, an
-/// eighth let writers be fastest, by 1.15 to 1.25 times
+/// of 1.3 of 1 GB, with memtables of 64 MiB, that was two fifths of the slack. With an eighth 3.41
+/// bytes were written for each byte instead of 4.10, and fewer by less if writes are skewed
 /// (`bench/record/2026-11-27-room-for-flushes.md`).
 const MEMTABLE_PART: u64 = 8;
 /// No memtable is full with fewer bytes than this.
@@ -117,13 +117,13 @@ pub fn pace(facts: &PaceFacts) -> SpacePace {
         soft_bytes: (facts.log_bytes as f64 - over) as i64,
         width_bytes: (width as f64 / growth) as u64,
         nanos_per_byte: 1e9 / rate as f64,
-        memtable_bytes: memtable_bytes(facts),
+        memtable_bytes: memtable_bytes(facts, soft),
     }
 }
 
 /// Returns the bytes at which a memtable is full. One of pointers alone takes little of the slack.
-fn memtable_bytes(facts: &PaceFacts) -> u64 {
-    match facts.allocated > facts.start && facts.flushed_share >= 0.5 {
+fn memtable_bytes(facts: &PaceFacts, soft: u64) -> u64 {
+    match facts.allocated > soft && facts.flushed_share >= 0.5 {
         true => (facts.slack / MEMTABLE_PART).max(LEAST_MEMTABLE_BYTES),
         false => u64::MAX,
     }

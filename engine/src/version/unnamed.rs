@@ -1,39 +1,50 @@
 //! The bytes of files that jobs are writing and that no version names yet. They take space before
 //! anything that they replace is removed, so value GC counts them.
 
-use crate::throttle::reads::IoPriority;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of tables and sorted segments that jobs are writing.
 #[derive(Debug, Default)]
 pub struct UnnamedBytes {
-    of_flushes: AtomicU64,
+    of_memtables: AtomicU64,
     of_others: AtomicU64,
+}
+
+/// Where a job has from what it writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WrittenFrom {
+    /// Memtables that wait for their flush, and hold it until the files are named.
+    Memtables,
+    /// Anything else.
+    Others,
 }
 
 impl UnnamedBytes {
     /// Returns the number of bytes.
     pub fn get(&self) -> u64 {
-        self.of_flushes() + self.of_others.load(Ordering::Relaxed)
+        self.of(WrittenFrom::Memtables) + self.of(WrittenFrom::Others)
     }
 
-    /// Returns the number of those that flushes wrote. Memtables hold what is in them, too.
-    pub fn of_flushes(&self) -> u64 {
-        self.of_flushes.load(Ordering::Relaxed)
+    /// Returns the number of bytes that were written from there.
+    pub fn of(&self, from: WrittenFrom) -> u64 {
+        self.counter(from).load(Ordering::Relaxed)
     }
 
-    /// Adds bytes that a job of this priority wrote.
-    pub fn add(&self, bytes: u64, priority: IoPriority) {
-        self.counter(priority).fetch_add(bytes, Ordering::Relaxed);
+    /// Adds bytes that a job wrote.
+    pub fn add(&self, bytes: u64, from: WrittenFrom) {
+        self.counter(from).fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Subtracts `bytes`, which a job had added, because its files are now named or discarded.
-    pub fn end(&self, bytes: u64, priority: IoPriority) {
-        let before = self.counter(priority).fetch_sub(bytes, Ordering::Relaxed);
+    pub fn end(&self, bytes: u64, from: WrittenFrom) {
+        let before = self.counter(from).fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before >= bytes, "{bytes} of {before} bytes without a name were named");
     }
 
-    fn counter(&self, priority: IoPriority) -> &AtomicU64 {
-        if priority == IoPriority::Flush { &self.of_flushes } else { &self.of_others }
+    fn counter(&self, from: WrittenFrom) -> &AtomicU64 {
+        match from {
+            WrittenFrom::Memtables => &self.of_memtables,
+            WrittenFrom::Others => &self.of_others,
+        }
     }
 }

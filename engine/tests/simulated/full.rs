@@ -137,30 +137,42 @@ fn i09_a_full_store_is_deleted_by_half_and_filled_again() {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// What a killed process was writing takes the rest of the disk. The opening removes it before it
-/// writes anything of its own, whatever a power cut then leaves.
-#[test]
-fn i09_what_a_crash_left_over_is_removed_before_a_manifest_needs_its_room() {
-    for (seed, survivors) in [(21, Survivors::KeepAll), (22, Survivors::LoseAll)] {
-        let (env, simulation) = Env::simulated(seed);
-        simulation.limit_steps(STEPS);
-        let model = simulation.run(|| {
-            let mut client = user(&simulation, &env, Model::default(), seed);
-            client.open().unwrap();
-            for number in 0..200 {
-                let key = format!("k{number:05}");
-                client.put(&key, value(number, 700), Durability::Sync).unwrap();
-            }
-            client.leave();
-            // This is how a table looks whose bytes never reached the disk.
-            let file = env.fs.create(&Path::new(DIR).join("00009000.tbl")).unwrap();
-            file.write_at(&vec![0; 256 << 10], 0).unwrap();
-            file.sync().unwrap();
-            env.fs.sync_dir(Path::new(DIR)).unwrap();
-            client.model
+/// A store that is compacted until the process ends, at `end` if that is a number of a call, or the
+/// power fails. A table half written takes the rest of the disk. Returns the number of calls before
+/// that, too.
+fn left_over(seed: u64, end: Option<u64>, survivors: Survivors) -> (Simulation, Env, Model, u64) {
+    let (env, simulation) = Env::simulated(seed);
+    simulation.limit_steps(STEPS);
+    if let Some(call) = end {
+        simulation.crash_at(call);
+    }
+    let model = simulation.run(|| {
+        let mut client = user(&simulation, &env, Model::default(), seed);
+        let written = client.open().and_then(|()| {
+            (0..200).try_for_each(|number| {
+                client.put(&format!("k{number:05}"), value(number, 700), Durability::Sync)
+            })
         });
+        let settled = written.and_then(|()| client.settle("compact", Db::compact));
+        assert!(settled.is_ok() || end.is_some(), "nothing fails");
+        client.leave();
+        client.model
+    });
+    let calls = simulation.mutations();
+    let env = simulation.restart(survivors);
+    simulation.run(|| {
+        // This is how a table looks whose bytes never reached the disk.
+        let file = env.fs.create(&Path::new(DIR).join("00009000.tbl")).unwrap();
+        file.write_at(&vec![0; 256 << 10], 0).unwrap();
         simulation.set_capacity(Some(simulation.used()));
-        let env = simulation.restart(survivors);
+    });
+    (simulation, env, model, calls)
+}
+
+#[test]
+fn i09_what_a_crash_left_over_makes_room_for_the_next_manifest() {
+    for (seed, survivors) in [(21, Survivors::KeepAll), (22, Survivors::LoseAll)] {
+        let (simulation, env, model, _) = left_over(seed, None, survivors);
         simulation.run(|| {
             let mut client = user(&simulation, &env, model, seed);
             client.recover(survivors != Survivors::KeepAll).expect("the store opens");
@@ -170,6 +182,36 @@ fn i09_what_a_crash_left_over_is_removed_before_a_manifest_needs_its_room() {
             assert!(client.errors.is_empty(), "{:?}", client.errors);
         });
     }
+}
+
+/// The process ends in the middle of an edit, which is then in the page cache alone, and the power
+/// fails while the next opening removes what that edit has replaced, before there is another
+/// manifest.
+#[test]
+fn i05_a_crash_of_an_opening_on_a_full_disk_loses_nothing() {
+    let (.., calls) = left_over(23, None, Survivors::KeepAll);
+    let mut failures = Vec::new();
+    for (end, call) in (calls - 12..calls).flat_map(|end| (1..16).map(move |call| (end, call))) {
+        let (simulation, env, model, _) = left_over(23, Some(end), Survivors::KeepAll);
+        check_all(&format!("ends at {end}, then at {call}"), &mut failures, || {
+            let known = simulation.run(|| {
+                simulation.crash_at(simulation.mutations() + call);
+                let mut client = user(&simulation, &env, model, 23);
+                if client.recover(false).is_ok() {
+                    simulation.crash();
+                }
+                client.leave();
+                client.model
+            });
+            let env = simulation.restart(Survivors::LoseAll);
+            simulation.run(|| {
+                let mut client = user(&simulation, &env, known, 23);
+                client.recover(true).expect("the store opens");
+                assert!(client.errors.is_empty(), "{:?}", client.errors);
+            });
+        });
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
 /// Puts are refused before the disk is full, so that there is room for everything that frees space.

@@ -52,7 +52,7 @@ impl Collector {
         plan: &GcPlan,
         mode: Mode,
     ) -> bool {
-        if mode.is_at_rest() || !facts.segments.iter().any(|s| s.sealed) {
+        if mode.is_off() || !facts.segments.iter().any(|s| s.sealed) {
             return false;
         }
         if !facts.has_references() {
@@ -93,8 +93,8 @@ impl Collector {
     pub(super) fn note_room(&self, state: &CollectorState, facts: &SpaceFacts) {
         let pending = state.puncher.due_bytes(&self.parts.runtime);
         let allocated = facts.allocated().saturating_add(pending);
-        let room =
-            self.bounds_at(facts).ceiling(facts.live_bytes).start().saturating_sub(allocated);
+        let start = self.bounds_at(facts).start_of_jobs(facts.live_bytes);
+        let room = start.saturating_sub(allocated);
         self.room.store(room, Ordering::Relaxed);
     }
 

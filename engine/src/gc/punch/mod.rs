@@ -53,7 +53,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// The puncher, which punches holes and keeps the list of those that are pending.
 #[derive(Default)]
 pub struct Puncher {
-    /// The measured costs of punching and moving.
+    /// The measured cost of punching.
     pub costs: Costs,
     /// The holes to punch, by segment; they are recorded in the manifest.
     pending: BTreeMap<SegmentId, Pending>,

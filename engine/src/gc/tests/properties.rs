@@ -84,7 +84,8 @@ fn policy(chance: &Chance) -> Policy {
             settled: 1.05,
             allowance: if chance.one_in(4) { chance.below(64 << 20) } else { 0 },
             asked_room: if chance.one_in(4) { chance.below(64 << 20) } else { 0 },
-            to_flush: 0,
+            under_way: if chance.one_in(2) { chance.below(64 << 20) } else { u64::MAX },
+            to_flush: if chance.one_in(2) { chance.below(64 << 20) } else { 0 },
         },
         discardable_ratio: 0.05 + chance.below(90) as f64 / 100.0,
         punch: chance.one_in(2).then_some(punch),
@@ -117,7 +118,7 @@ fn only_what_shrinks_and_may_go_is_picked() {
                 }
             }
         }
-        if matches!(policy.mode, Mode::Off | Mode::Paused) {
+        if policy.mode.is_off() {
             assert_eq!((plan.victims.len(), plan.advice), (0, None));
         }
     });

@@ -25,6 +25,7 @@ fn run(lines: &[&str]) -> String {
             settled: 1.3,
             allowance: 0,
             asked_room: 0,
+            under_way: u64::MAX,
             to_flush: 0,
         },
         discardable_ratio: 0.5,
