@@ -19,8 +19,8 @@ const CEILING_PART: u64 = 5;
 /// Of a large slack this part (one in this many) is kept, or what is under way: that does not grow
 /// with the database.
 const LEAST_CEILING_PART: u64 = 32;
-/// At most this part (one in this many) of the ceiling's slack is kept for flushes: near the ceiling
-/// a memtable is full with half of that, and another may wait for its flush.
+/// At most this part (one in this many) of the ceiling's slack is kept for flushes: near it a
+/// memtable is full with half of that, and another may wait for its flush.
 const FLUSH_PART: u64 = 4;
 /// GC goes on until this part (one in this many) of a bound's slack is free below the mark at which
 /// it begins.

@@ -16,6 +16,7 @@
 mod beside;
 mod count;
 mod holes;
+mod pace;
 mod relocations;
 mod task;
 
@@ -40,14 +41,12 @@ use crate::gc::settings::GcOptions;
 use crate::gc::survey::{Knowledge, survey};
 use crate::gc::tidy::Tidy;
 use crate::segment::SegmentKind;
-use crate::throttle::ceiling::{PaceFacts, SpacePace, pace};
-use crate::throttle::reads::{Pressure, space_presses};
+use crate::throttle::ceiling::SpacePace;
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
 use count::BackgroundLivenessScan;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 /// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -416,27 +415,6 @@ impl Collector {
         SpaceBounds { asked_room, under_way, to_flush, ..SpaceBounds::new(&self.parts.options) }
     }
 
-    /// Returns the bound of space to which tables are to be merged now, as a ratio: the settled one
-    /// while the database is idle, and the ceiling when space nears it and nothing else frees any.
-    pub fn merging_ratio(&self, is_idle: bool) -> Option<f64> {
-        let bounds = SpaceBounds::new(&self.parts.options);
-        let presses = self.wants_merges.load(Ordering::Relaxed);
-        is_idle.then_some(bounds.settled).or(presses.then_some(bounds.ceiling))
-    }
-
-    /// Returns true if a step would ask compactions to merge tables, which it has not yet. A flush
-    /// can bring space to the ceiling after the last step, and nothing else is due then.
-    fn wants_to_merge(&self, state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> bool {
-        let is_new = || !self.wants_merges.load(Ordering::Relaxed);
-        let pending = state.puncher.due_bytes(&self.parts.runtime);
-        !mode.is_off() && is_new() && self.calls_for_merges(facts, facts.allocated() + pending)
-    }
-
-    /// Returns true if `allocated` bytes are near the ceiling, and only merging tables frees any.
-    fn calls_for_merges(&self, facts: &SpaceFacts, allocated: u64) -> bool {
-        facts.is_all_inline() && allocated > self.bounds_at(facts).ceiling(facts.live_bytes).start()
-    }
-
     /// Marks the segments that can't be freed, so that the picker leaves them out. Those that a
     /// consumer of the change feed keeps are among them: to move what is live in one would cost
     /// space, as the file stays.
@@ -481,73 +459,6 @@ impl Collector {
         state.hidden_share.learn(sample, &facts.tree);
         facts.live_bytes = state.hidden_share.live(&facts.tree);
         Ok(())
-    }
-
-    /// Returns the bytes that compactions freed since the last call.
-    fn freed_by_compactions(&self, state: &mut CollectorState) -> u64 {
-        let counters = &self.parts.runtime.counters;
-        let read = counters.compaction_bytes_read.get();
-        let freed = read.saturating_sub(counters.compaction_bytes_written.get());
-        freed.saturating_sub(std::mem::replace(&mut state.compacted_away, freed))
-    }
-
-    /// Sets how much writers are held up. `counts` is true if a liveness scan begins now.
-    fn set_pace(
-        &self,
-        state: &mut CollectorState,
-        facts: &SpaceFacts,
-        plan: &GcPlan,
-        (mode, counts): (Mode, bool),
-    ) {
-        let (stall_controller, now) =
-            (self.parts.committer.stall_controller(), self.parts.runtime.env.clock.now());
-        if mode.is_off() {
-            // No space would come back, so delays would be useless.
-            self.wants_merges.store(false, Ordering::Relaxed);
-            state.freed.pass(now, false);
-            self.parts.runtime.budget.press(Pressure::Space, false);
-            return stall_controller.space.set(SpacePace::NONE);
-        }
-        // Holes that are only recorded still take their blocks. Nothing is to be picked for them,
-        // but writers wait for them as well, unless a reader delays them.
-        let pending = state.puncher.due_bytes(&self.parts.runtime);
-        let allocated = facts.allocated() + pending;
-        let (bounds, live) = (self.bounds_at(facts), facts.live_bytes);
-        let ceiling = bounds.ceiling(live);
-        let over = allocated > ceiling.start();
-        self.wants_merges.store(self.calls_for_merges(facts, allocated), Ordering::Relaxed);
-        let presses = space_presses(over, mode == Mode::Low, plan.winnable + pending);
-        self.parts.runtime.budget.press(Pressure::Space, presses);
-        let advised = plan.advice.map_or(0, LogTailAdvice::garbage);
-        // Before the first liveness scan it is unknown what is live, and writers don't wait for
-        // that.
-        let looked_next = if state.is_counted { plan.after_look } else { 0 };
-        // The findings of a liveness scan under way are unknown; one byte stands for them, so that
-        // writers wait.
-        let found_next = u64::from(state.is_counted && (counts || state.counting.is_some()));
-        let of_tree = facts.freed_by_merging();
-        let winnable = plan.winnable + looked_next + found_next + pending + advised + of_tree;
-        let compacted = self.freed_by_compactions(state);
-        if facts.is_all_inline() {
-            state.freed.note(compacted, Duration::ZERO);
-        }
-        state.freed.pass(now, over && winnable > 0);
-        stall_controller.space.set(pace(&PaceFacts {
-            allocated,
-            live,
-            start: ceiling.start(),
-            limit: ceiling.before_flushes(),
-            slack: ceiling.slack(),
-            flushed_share: facts.flushed_share(),
-            ceiling: bounds.ceiling,
-            insert_share: match facts.is_all_inline() {
-                true => 1.0 - state.hidden_share.get(),
-                false => state.live.insert_share(),
-            },
-            log_bytes: stall_controller.log_bytes.load(Ordering::Relaxed),
-            winnable,
-            freed_per_second: state.freed.per_second(),
-        }));
     }
 }
 

@@ -21,8 +21,8 @@ pub struct PaceFacts {
     pub live: u64,
     /// The allocated bytes above which GC begins and delays of writers are allowed.
     pub start: u64,
-    /// The allocated bytes that are allowed at most: the ceiling for that many live bytes, less what
-    /// flushes are going to write.
+    /// The allocated bytes that are allowed at most: the ceiling for that many live bytes, less
+    /// what flushes are going to write.
     pub limit: u64,
     /// The bytes that may be garbage at the ceiling.
     pub slack: u64,

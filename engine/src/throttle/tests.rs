@@ -173,7 +173,8 @@ impl SpaceCase {
 }
 
 /// Decides what a write costs: `write bytes=1k after=3M`, which is that much log after the pace was
-/// set. `memtable` says when one is full. `queue taken=3 now=1 cost=2` is a place in the queue, in milliseconds.
+/// set. `memtable` says when one is full. `queue taken=3 now=1 cost=2` is a place in the queue, in
+/// milliseconds.
 fn decide_ceiling(lines: &[&str]) -> String {
     let (mut space, mut text) = (SpaceCase::default(), String::new());
     for line in lines {
