@@ -18,7 +18,6 @@ mod count;
 mod holes;
 mod pace;
 mod relocations;
-mod task;
 
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;

@@ -39,6 +39,7 @@ use crate::version::placing::Placing;
 use crate::version::snapshots::{oldest_reader, stratum};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// Least bytes of a record besides its key and value.
 const RECORD_HEADER_BYTES: u64 = MIN_RECORD_BYTES as u64;
@@ -83,6 +84,8 @@ pub struct LivenessScan {
     pub entries: u64,
     /// Number of entries that the walk passed.
     pub walked: u64,
+    /// The duration of the walk.
+    pub took: Duration,
 }
 
 impl LivenessScan {
@@ -116,20 +119,20 @@ pub struct Newer {
 }
 
 /// The input of a liveness scan.
-pub struct Scope<'a> {
+pub struct Scope {
     /// A sequence number up to which all is durable, S, read before everything else here.
     pub seqno: SeqNo,
     /// The number that was visible then, V; S itself if the log was synced, and for a look, which
     /// does not say how much is live.
     pub visible: SeqNo,
     /// The live snapshots, ascending, listed after `seqno` was read.
-    pub snapshots: &'a [SeqNo],
+    pub snapshots: Vec<SeqNo>,
     /// A view of every keyspace, taken after both.
-    pub views: &'a [EntriesView],
+    pub views: Vec<EntriesView>,
     /// Segments that were closed and behind the head before `seqno` was read, so that only the
     /// tables of the views lead to them, with entries at or below `seqno`. Their records are listed
     /// one by one; lists of the last segments are given up first.
-    pub wanted: &'a [SegmentId],
+    pub wanted: Vec<SegmentId>,
     /// True if only the wanted segments count, and the views have only the tables that lead to
     /// them. Entries that other tables and memtables hide are then found live, and a record that is
     /// missing is not reported as an error.
@@ -143,11 +146,11 @@ pub struct Scope<'a> {
 
 /// Takes the liveness scan. It calls `go_on` every few milliseconds; an error of that ends the
 /// walk.
-pub fn take(scope: &Scope<'_>, mut go_on: impl FnMut() -> JobResult) -> JobResult<LivenessScan> {
+pub fn take(scope: &Scope, mut go_on: impl FnMut() -> JobResult) -> JobResult<LivenessScan> {
     assert!(scope.snapshots.is_sorted(), "I6: strata of snapshots are looked up by bisection");
     let mut walk = LivenessWalk::new(scope);
     assert_eq!(walk.known.len(), scope.wanted.len(), "a segment is listed once");
-    for view in scope.views {
+    for view in &scope.views {
         walk.keyspace(view, &mut go_on)?;
     }
     debug_assert_eq!(
@@ -172,7 +175,7 @@ const LOOK_UP_EVERY: u64 = 4096;
 const PLACED_TOGETHER: usize = if cfg!(test) { 50 } else { 128 << 10 };
 
 struct LivenessWalk<'a> {
-    scope: &'a Scope<'a>,
+    scope: &'a Scope,
     liveness_scan: LivenessScan,
     /// The live records of each segment found so far.
     segments: Vec<(SegmentId, Live)>,
@@ -185,7 +188,7 @@ struct LivenessWalk<'a> {
 }
 
 impl<'a> LivenessWalk<'a> {
-    fn new(scope: &'a Scope<'a>) -> Self {
+    fn new(scope: &'a Scope) -> Self {
         let walk = scope.walk;
         let list = |&id: &SegmentId| {
             (id, Live { list: Some(RecordList::default()), walk, ..Live::default() })
@@ -213,7 +216,7 @@ impl<'a> LivenessWalk<'a> {
     ) -> JobResult {
         let view = entries.view();
         let order = view.levels.order().clone();
-        let snapshots = self.scope.snapshots;
+        let snapshots = &self.scope.snapshots[..];
         let mut iter = merged(view, ReadMode::FullScan)?;
         let mut cover = view.ranges();
         let mut placing = Placing::new(entries);
@@ -282,9 +285,9 @@ impl<'a> LivenessWalk<'a> {
         trailer: Trailer,
         stratum: usize,
     ) -> bool {
-        let Scope { snapshots, visible, seqno, .. } = *self.scope;
+        let Scope { snapshots, visible, seqno, .. } = self.scope;
         visible > seqno && {
-            let reader = oldest_reader(snapshots, stratum, visible);
+            let reader = oldest_reader(snapshots, stratum, *visible);
             cover.hides(key.bytes(), trailer.seqno(), reader)
         }
     }

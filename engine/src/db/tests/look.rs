@@ -27,7 +27,7 @@ fn count(db: &Db, wanted: &[SegmentId], wanted_only: bool) -> LivenessScan {
     };
     let (seqno, snapshots) = (db.core.snapshots.visible(), db.core.snapshots.list());
     let views: Vec<_> = views(db).iter().map(|view| view_of(view)).collect();
-    taken(seqno, &snapshots, &views, (wanted, wanted_only))
+    taken(seqno, &snapshots, views, (wanted, wanted_only))
 }
 
 /// Returns the log segments that could be freed, without those in `before`.
@@ -64,7 +64,7 @@ fn i05_a_view_for_counting_keeps_no_segment() {
         let path = names::segment(&db.core.set.tables().dir, id);
         assert!(!path.exists(), "{} is kept", path.display());
     }
-    let liveness_scan = taken(db.core.snapshots.visible(), &[], &views, (&[], false));
+    let liveness_scan = taken(db.core.snapshots.visible(), &[], views, (&[], false));
     assert_eq!(liveness_scan.entries, 100, "what they led to when the view was taken counts still");
 }
 
@@ -136,7 +136,7 @@ fn i06_a_look_from_before_a_flush_misses_nothing() {
     let wanted = closed(&db, &[]);
     let set: BTreeSet<SegmentId> = wanted.iter().copied().collect();
     let views: Vec<_> = before.iter().map(|view| EntriesView::referencing(view, &set)).collect();
-    let look = taken(db.core.snapshots.visible(), &[], &views, (&wanted, true));
+    let look = taken(db.core.snapshots.visible(), &[], views, (&wanted, true));
     assert_eq!(wanted.iter().map(|&id| list(&look, id).len()).sum::<usize>(), 50);
 }
 

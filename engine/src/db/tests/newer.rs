@@ -36,7 +36,7 @@ fn write(keyspace: &Keyspace, dice: &mut Dice) {
 fn counted(db: &Db, seqno: SeqNo, visible: SeqNo) -> (u64, u64) {
     let snapshots = db.core.snapshots.list();
     let views: Vec<_> = views(db).iter().map(|view| EntriesView::of(view)).collect();
-    let scan = taken_up_to((seqno, visible), &snapshots, &views, (&[], false));
+    let scan = taken_up_to((seqno, visible), &snapshots, views, (&[], false));
     (scan.live_entries(), scan.live_bytes())
 }
 

@@ -39,7 +39,7 @@ pub(super) fn views(db: &Db) -> Vec<Arc<View>> {
 pub(super) fn taken(
     seqno: SeqNo,
     snapshots: &[SeqNo],
-    views: &[EntriesView],
+    views: Vec<EntriesView>,
     wanted: (&[SegmentId], bool),
 ) -> LivenessScan {
     taken_up_to((seqno, seqno), snapshots, views, wanted)
@@ -49,10 +49,11 @@ pub(super) fn taken(
 pub(super) fn taken_up_to(
     (seqno, visible): (SeqNo, SeqNo),
     snapshots: &[SeqNo],
-    views: &[EntriesView],
+    views: Vec<EntriesView>,
     (wanted, wanted_only): (&[SegmentId], bool),
 ) -> LivenessScan {
     let (walk, max_list_bytes) = (1 + u64::from(wanted_only), 160_000);
+    let (snapshots, wanted) = (snapshots.to_vec(), wanted.to_vec());
     let scope =
         Scope { seqno, visible, snapshots, views, wanted, wanted_only, max_list_bytes, walk };
     liveness_scan::take(&scope, || Ok(())).unwrap()
@@ -116,7 +117,7 @@ fn i06_a_liveness_scan_whose_snapshots_went_finds_no_damage() {
     db.core.background.run_chosen(keyspace, CompactionReason::Manual, merge_level0).unwrap();
     assert_eq!(keyspace.view().levels.level(0).len(), 1);
     let views: Vec<_> = views(&db).iter().map(|view| EntriesView::of(view)).collect();
-    let liveness_scan = taken(scope_seqno, &listed, &views, (&[], false));
+    let liveness_scan = taken(scope_seqno, &listed, views, (&[], false));
     assert_eq!(liveness_scan.entries, 40, "each key once");
     assert_eq!(db.space().unwrap().keyspaces[0].entries, 40);
     expect_clean(&db);

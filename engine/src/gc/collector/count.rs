@@ -1,7 +1,6 @@
 //! The collector's counting: when and how it takes a liveness scan or a look at new segments.
 
 use super::beside::Beside;
-use super::task::{Task, TimedLivenessScan};
 use super::{Collector, CollectorState};
 use crate::base::error::Error;
 use crate::base::key::SeqNo;
@@ -10,10 +9,12 @@ use crate::events::Event;
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
 use crate::gc::first_scan::{FirstScanNeed, hideable_bytes, is_first_scan_due};
 use crate::gc::live_estimate::{LiveCount, LivenessScanNeed, Written};
+use crate::gc::liveness_scan::{self, LivenessScan, Scope};
 use crate::gc::picker::{GcPlan, Mode};
 use crate::gc::survey::are_long;
 use crate::version::entries::EntriesView;
 use crate::version::job::{JobError, JobResult};
+use crate::version::runtime::Runtime;
 use crate::version::view::View;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// A liveness scan that another thread runs.
 pub(super) struct BackgroundLivenessScan {
-    taking: Beside<JobResult<TimedLivenessScan>>,
+    taking: Beside<JobResult<LivenessScan>>,
     start: Start,
 }
 
@@ -135,24 +136,24 @@ impl Collector {
         mode: Mode,
     ) -> JobResult {
         let collectable = facts.segments.iter().filter(|segment| segment.is_collectable());
-        let (task, start) = self.start(state, facts, wanted(collectable), mode)?;
+        let (scope, start) = self.start(state, facts, wanted(collectable), mode)?;
         if mode == Mode::Idle || !state.is_counted {
-            return self.take_unless_paused(state, &task, start);
+            return self.scan_unless_paused(state, &scope, start);
         }
-        let task = Arc::new(task);
-        let (counted, threads) = (task.clone(), &self.parts.runtime.env.threads);
+        let scope = Arc::new(scope);
+        let (theirs, context) = (scope.clone(), self.parts.runtime.clone());
         // The guard is inside the thread's work, so that a panic is reported even if nobody takes
         // the result.
         let work = move |is_given_up: &AtomicBool| {
-            counted.context.health.guard("a liveness scan", || counted.run(is_given_up))
+            context.health.guard("a liveness scan", || scan(&context, &theirs, is_given_up))
         };
-        match Beside::begin(threads, "cleave-liveness", work) {
+        match Beside::begin(&self.parts.runtime.env.threads, "cleave-liveness", work) {
             Ok(taking) => {
                 state.counting = Some(BackgroundLivenessScan { taking, start });
                 Ok(())
             }
             // The system has no thread left, so the scan runs on this one.
-            Err(_) => self.take_unless_paused(state, &task, start),
+            Err(_) => self.scan_unless_paused(state, &scope, start),
         }
     }
 
@@ -166,8 +167,8 @@ impl Collector {
     ) -> JobResult {
         let is_asked_for = |it: &&SegmentFacts| it.is_collectable() && Some(it.id) <= newest;
         let asked_for = facts.segments.iter().filter(is_asked_for);
-        let (task, start) = self.start(state, facts, wanted(asked_for), Mode::Manual)?;
-        self.take(state, task.run(&NEVER), start)
+        let (scope, start) = self.start(state, facts, wanted(asked_for), Mode::Manual)?;
+        self.take(state, scan(&self.parts.runtime, &scope, &NEVER), start)
     }
 
     /// Prepares a liveness scan that begins now and lists the live records of the `wanted`
@@ -178,23 +179,23 @@ impl Collector {
         facts: &SpaceFacts,
         wanted: Vec<SegmentId>,
         mode: Mode,
-    ) -> JobResult<(Task, Start)> {
+    ) -> JobResult<(Scope, Start)> {
         assert!(state.counting.is_none(), "one liveness scan is under way at a time");
         let written = self.written();
-        let task = self.task(state, wanted, (false, mode))?;
-        let start = Start { facts: facts.clone(), written, snapshots: task.snapshots.clone() };
+        let scope = self.scope(state, wanted, (false, mode))?;
+        let start = Start { facts: facts.clone(), written, snapshots: scope.snapshots.clone() };
         state.has_freed = false;
-        Ok((task, start))
+        Ok((scope, start))
     }
 
     /// Runs the liveness scan on this thread, and gives it up if value GC is paused meanwhile.
-    fn take_unless_paused(
+    fn scan_unless_paused(
         &self,
         state: &mut CollectorState,
-        task: &Task,
+        scope: &Scope,
         start: Start,
     ) -> JobResult {
-        let taken = task.run(&self.paused);
+        let taken = scan(&self.parts.runtime, scope, &self.paused);
         // Only a scan that was given up is passed over; a failure is returned.
         let is_given_up = matches!(taken, Err(JobError::Obsolete(_)));
         if is_given_up && self.paused.load(Ordering::Relaxed) {
@@ -224,14 +225,13 @@ impl Collector {
     fn take(
         &self,
         state: &mut CollectorState,
-        taken: JobResult<TimedLivenessScan>,
+        taken: JobResult<LivenessScan>,
         start: Start,
     ) -> JobResult {
-        let taken = taken.inspect_err(|error| {
+        let liveness_scan = taken.inspect_err(|error| {
             self.note_walk(error);
             state.has_freed = true;
-        });
-        let TimedLivenessScan { liveness_scan, time } = taken?;
+        })?;
         assert!(
             liveness_scan.seqno >= state.knowledge.liveness_scan.seqno,
             "I6: an older liveness scan takes nothing back"
@@ -240,10 +240,10 @@ impl Collector {
         let context = &self.parts.runtime;
         let counters = &self.parts.runtime.counters.gc;
         counters.liveness_scans.add(1);
-        counters.liveness_scan_entries.add(liveness_scan.walked);
-        counters.liveness_scan_nanos.add(time.as_nanos() as u64);
-        let entries = liveness_scan.walked;
-        context.emit(Event::LivenessScanEnded { entries, took: time });
+        let (entries, took) = (liveness_scan.walked, liveness_scan.took);
+        counters.liveness_scan_entries.add(entries);
+        counters.liveness_scan_nanos.add(took.as_nanos() as u64);
+        context.emit(Event::LivenessScanEnded { entries, took });
         let Start { facts, written, snapshots } = start;
         let (live_bytes, live_records) = (liveness_scan.live_bytes(), liveness_scan.live_entries());
         state.live.count(LiveCount { live_bytes, live_records, written });
@@ -277,12 +277,12 @@ impl Collector {
 
     /// Prepares a liveness scan that begins now, or, with `wanted_only`, a look at the `wanted`
     /// segments.
-    fn task(
+    fn scope(
         &self,
         state: &mut CollectorState,
         wanted: Vec<SegmentId>,
         (wanted_only, mode): (bool, Mode),
-    ) -> JobResult<Task> {
+    ) -> JobResult<Scope> {
         // I6: the wanted segments were in a version before this, so all entries that lead to them
         // are at or below this number, those of an ingest that was just installed, too. A snapshot
         // that is not in the list is taken later, and sees all up to the number.
@@ -303,20 +303,9 @@ impl Collector {
         let views = self.views()?.iter().map(entries).collect();
         let in_use = if wanted_only { state.knowledge.list_bytes() } else { 0 };
         let max_list_bytes = self.max_list_bytes().saturating_sub(in_use);
-        let context = self.parts.runtime.clone();
         state.walks += 1;
         let walk = state.walks;
-        Ok(Task {
-            context,
-            seqno,
-            visible,
-            snapshots,
-            views,
-            wanted,
-            wanted_only,
-            max_list_bytes,
-            walk,
-        })
+        Ok(Scope { seqno, visible, snapshots, views, wanted, wanted_only, max_list_bytes, walk })
     }
 
     /// Returns true if log segments that were closed since the liveness scan are worth a look, and
@@ -337,12 +326,12 @@ impl Collector {
         mode: Mode,
     ) -> JobResult {
         let new = facts.segments.iter().filter(|segment| segment.is_new());
-        let task = self.task(state, wanted(new), (true, mode))?;
-        let taken = task.run(&NEVER).inspect_err(|error| self.note_walk(error))?;
-        let TimedLivenessScan { liveness_scan: found, time } = taken;
+        let scope = self.scope(state, wanted(new), (true, mode))?;
+        let taken = scan(&self.parts.runtime, &scope, &NEVER);
+        let found = taken.inspect_err(|error| self.note_walk(error))?;
         let counters = &self.parts.runtime.counters.gc;
         counters.liveness_scan_entries.add(found.walked);
-        counters.liveness_scan_nanos.add(time.as_nanos() as u64);
+        counters.liveness_scan_nanos.add(found.took.as_nanos() as u64);
         state.knowledge.add(found, facts);
         Ok(())
     }
@@ -376,6 +365,21 @@ impl Collector {
         }
         Ok(views)
     }
+}
+
+/// Takes a liveness scan on this thread. It reads views that were taken before it began, and holds
+/// tables, memtables and relocations, but no segment (I5), so value GC can go on meanwhile. It ends
+/// early if the database closes or `is_given_up` becomes true.
+fn scan(context: &Runtime, scope: &Scope, is_given_up: &AtomicBool) -> JobResult<LivenessScan> {
+    let begun = context.env.clock.now();
+    let mut found = liveness_scan::take(scope, || {
+        if is_given_up.load(Ordering::Relaxed) {
+            return Err(JobError::Obsolete(Error::wrong_state("the liveness scan was given up")));
+        }
+        context.check_closing()
+    })?;
+    found.took = context.env.clock.since(begun);
+    Ok(found)
 }
 
 /// Returns the segments whose records a liveness scan is to list. Those with the largest known
