@@ -4,7 +4,7 @@
 //! Near the *ceiling*, and only there, writers are held up. At the *settled bound* the database
 //! comes to rest; between the two GC takes only the processor time that the foreground leaves.
 //! Slack makes collecting cheap: with a spare share p of garbage, freeing a byte costs about
-//! (1 - p) / p bytes moved. Measured with random overwrites of 1 KiB, a ceiling of 1.3 costs 3.1
+//! (1 - p) / p bytes moved. Measured with random overwrites of 1 KiB, a ceiling of 1.3 costs 3.6
 //! bytes written per byte put, 2.0 costs 1.45.
 
 use crate::gc::picker::Mode;
