@@ -41,7 +41,7 @@ pub struct TableOutput<'a> {
     spent: u64,
     /// Bytes that were added to the set's count of bytes that no version names yet.
     unnamed: u64,
-    /// Where the job has from what it writes.
+    /// Where what the job writes comes from.
     from: WrittenFrom,
     open: Option<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)>,
     last_key: Vec<u8>,

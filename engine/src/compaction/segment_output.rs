@@ -56,7 +56,7 @@ pub struct SegmentOutput<'a> {
     spent: u64,
     /// Bytes that were added to the set's count of bytes that no version names yet.
     unnamed: u64,
-    /// Where the job has from what it writes.
+    /// Where what the job writes comes from.
     from: WrittenFrom,
     done: Vec<(Arc<SegmentHandle>, u64)>,
     created: Vec<PathBuf>,

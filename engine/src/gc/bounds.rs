@@ -13,14 +13,15 @@ use crate::gc::settings::GcOptions;
 /// GC begins, and writers are delayed, once this part (one in this many) of the ceiling's slack is
 /// left beside what flushes are going to write. It is kept for what is under way: a segment being
 /// filled, and the output of a relocation and of a compaction. With 1 GB of 1 KiB, overwritten at
-/// random at a ceiling of 1.3, space passed it by 0.5 hundredths, and by 3 if a tenth was kept
+/// random at a ceiling of 1.3, space passed it by a hundredth, and by three if a tenth was kept
 /// (`bench/record/2026-11-27-room-for-flushes.md`).
 const CEILING_PART: u64 = 5;
-/// Of a large slack this part (one in this many) is kept, or what is under way: that does not grow
+/// Of a large slack at least this part (one in this many) is kept. What is under way does not grow
 /// with the database.
 const LEAST_CEILING_PART: u64 = 32;
 /// At most this part (one in this many) of the ceiling's slack is kept for flushes: near it a
-/// memtable is full with half of that, and another may wait for its flush.
+/// memtable is full with half of that, and another may wait for its flush. Where many keyspaces are
+/// written, more than that may be unflushed; a flush is then worth it for the log's tail.
 const FLUSH_PART: u64 = 4;
 /// GC goes on until this part (one in this many) of a bound's slack is free below the mark at which
 /// it begins.
@@ -84,8 +85,8 @@ impl SpaceBounds {
         SpaceMarks { live, slack, reserved: 0, for_flushes: 0 }
     }
 
-    /// Returns the bytes up to which a job that asks for room may bring space. What comes of its
-    /// output later is not held against it.
+    /// Returns the bytes up to which a job that asks for room may bring space. What memtables have
+    /// to flush is not held against it.
     pub fn start_of_jobs(&self, live: u64) -> u64 {
         SpaceBounds { to_flush: 0, ..*self }.ceiling(live).start()
     }

@@ -94,7 +94,8 @@ pub struct Collector {
     paused: AtomicBool,
     /// True while space nears the ceiling and only merging tables frees any.
     wants_merges: AtomicBool,
-    /// The bytes by which space may grow before GC becomes urgent; 0 while that is unknown.
+    /// The bytes by which space may grow before GC becomes urgent if nothing is flushed; 0 while
+    /// that is unknown.
     room: AtomicU64,
     /// The room that a job waits for; 0 if none does.
     asked_room: AtomicU64,
@@ -150,8 +151,8 @@ impl Collector {
         Collector { parts, state, quarantine, paused, wants_merges, room, asked_room }
     }
 
-    /// Returns the bytes by which space may grow before GC becomes urgent, as of the last step; 0
-    /// while that is unknown.
+    /// Returns the bytes by which space may grow before GC becomes urgent if nothing is flushed, as
+    /// of the last step; 0 while that is unknown.
     pub fn room(&self) -> u64 {
         self.room.load(Ordering::Relaxed)
     }
@@ -410,7 +411,11 @@ impl Collector {
     /// Returns the bounds where space is as these facts say.
     fn bounds_at(&self, facts: &SpaceFacts) -> SpaceBounds {
         let (asked_room, to_flush) = (self.asked_room(), facts.to_flush());
-        let under_way = self.parts.committer.log().segment_bytes() / 2 * 3;
+        // What is under way where all values are in tables is a merge, of whatever size.
+        let under_way = match facts.is_all_inline() {
+            true => u64::MAX,
+            false => self.parts.committer.log().segment_bytes() / 2 * 3,
+        };
         SpaceBounds { asked_room, under_way, to_flush, ..SpaceBounds::new(&self.parts.options) }
     }
 

@@ -1,6 +1,6 @@
 //! Settles what a crash left behind, once everything was read and found sound.
 
-use crate::base::error::{ErrorKind, IoContext, Result};
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::pointer::SegmentId;
 use crate::commit::replay::{ReplayReport, TornTail};
@@ -35,15 +35,17 @@ impl Recovered {
             return create::write_options(env, dir, options);
         }
         sync_log(env, dir, &self.replay)?;
-        match self.begin_manifest(env) {
-            // I9: the orphans may be what takes the space, so they go first.
-            Err(error) if error.kind() == ErrorKind::DiskFull && !self.orphans.is_empty() => {
-                self.keep_manifest(env)?;
-                self.remove_orphans(env)?;
-                self.begin_manifest(env)?;
-            }
-            begun => begun?,
+        self.if_there_is_room(env, |found| found.put_all_aside(env))?;
+        // An opening that was killed may have emptied some of those behind the end, and that is in
+        // the page cache alone. They look as if they had never been begun, so all are emptied
+        // again.
+        for &id in &self.replay.never_begun {
+            empty(env, dir, id)?;
         }
+        // The first edit of this opening begins a new manifest.
+        self.if_there_is_room(env, |found| {
+            found.set.apply(|_| Ok(settling_edit(&found.replay)), &[], None).map(drop)
+        })?;
         self.remove_orphans(env)?;
         let version = self.set.current();
         for torn in self.replay.torn.iter().filter(|torn| torn.offset > 0) {
@@ -58,20 +60,25 @@ impl Recovered {
         create::write_options(env, dir, options)
     }
 
-    /// Begins the manifest of this opening, once what it leaves out is kept aside.
-    fn begin_manifest(&self, env: &Env) -> Result<()> {
+    /// Takes a step that may be repeated. If the disk has no room for it, orphans may be what takes
+    /// the space, so they go before another try (I9).
+    fn if_there_is_room(&mut self, env: &Env, step: impl Fn(&Self) -> Result<()>) -> Result<()> {
+        match step(self) {
+            Err(error) if error.kind() == ErrorKind::DiskFull && !self.orphans.is_empty() => {
+                self.keep_manifest(env)?;
+                self.remove_orphans(env)?;
+                step(self)
+            }
+            done => done,
+        }
+    }
+
+    /// Copies what is torn to files of their own. It can be repeated until the first segment is
+    /// emptied.
+    fn put_all_aside(&self, env: &Env) -> Result<()> {
         let tables = self.set.tables();
-        for torn in self.replay.torn.iter().filter(|torn| torn.bytes > 0) {
-            put_aside(env, &tables.dir, tables.identity.id, torn)?;
-        }
-        // An opening that was killed may have emptied some of those behind the end, and that is in
-        // the page cache alone. They look as if they had never been begun, so all are emptied
-        // again.
-        for &id in &self.replay.never_begun {
-            empty(env, &tables.dir, id)?;
-        }
-        // The first edit of this opening begins a new manifest.
-        self.set.apply(|_| Ok(settling_edit(&self.replay)), &[], None).map(drop)
+        let torn = self.replay.torn.iter().filter(|torn| torn.bytes > 0);
+        torn.into_iter().try_for_each(|it| put_aside(env, &tables.dir, tables.identity.id, it))
     }
 
     /// Makes the manifest that was read durable, because no other can be begun. It may exist in the
@@ -156,7 +163,8 @@ fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Result<()
         let read = source.read_at(&mut buffer[..part], torn.offset + copied);
         let read = read.doing("read the torn end of", &from)?;
         if read == 0 {
-            break;
+            let what = format!("only {copied} of {} torn bytes are left", torn.bytes);
+            return Err(Error::internal(what).in_file(&from));
         }
         target.write_at(&buffer[..read], HEADER_BYTES as u64 + copied).doing("write", &to)?;
         copied += read as u64;

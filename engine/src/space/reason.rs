@@ -20,6 +20,7 @@ pub(super) fn policy(options: &GcOptions, is_paused: bool) -> Policy {
     };
     Policy {
         mode,
+        // What is under way, or is to be flushed, is not in a report.
         bounds: SpaceBounds::new(options),
         discardable_ratio: options.discardable_ratio,
         punch: None,

@@ -57,10 +57,10 @@ const RATES: (u64, u64) = (4 << 20, 2 << 30);
 /// Near the ceiling a memtable is full once it has this part (one in this many) of the slack: until
 /// its flush is installed, its values take space in the log and in the flush's files. At a ceiling
 /// of 1.3 of 1 GB, with memtables of 64 MiB, that was two fifths of the slack. With an eighth 3.41
-/// bytes were written for each byte instead of 4.10, and fewer by less if writes are skewed
+/// bytes were written for each byte instead of 4.10, and 1.57 instead of 1.67 if writes are skewed
 /// (`bench/record/2026-11-27-room-for-flushes.md`).
 const MEMTABLE_PART: u64 = 8;
-/// No memtable is full with fewer bytes than this.
+/// Space makes no memtable full with fewer bytes than this.
 const LEAST_MEMTABLE_BYTES: u64 = 4 << 20;
 /// Least growth of space per byte written; it replaces a smaller computed one. If nearly all bytes
 /// are inserts, the computed growth is about zero or negative, and the marks would be infinitely
@@ -98,8 +98,8 @@ pub struct SpacePace {
 
 /// Returns from where on writers are held up, and how much. The marks are positions of the log's
 /// length, which writers can read: each byte that is put adds one byte to the space, and its share
-/// of inserts, times the ceiling, to the space that is allowed. If it is flushed, it takes another
-/// one of that.
+/// of inserts, times the ceiling, to the space that is allowed. What a flush writes once more takes
+/// another one.
 pub fn pace(facts: &PaceFacts) -> SpacePace {
     if facts.winnable == 0 {
         return SpacePace::NONE;

@@ -10,7 +10,7 @@ pub struct UnnamedBytes {
     of_others: AtomicU64,
 }
 
-/// Where a job has from what it writes.
+/// Where what a job writes comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrittenFrom {
     /// Memtables that wait for their flush, and hold it until the files are named.

@@ -2,7 +2,9 @@
 //! deleted, and it is filled again, round after round, with crashes in between. Each run depends on
 //! its seed alone.
 
-use crate::client::{Client, DIR, at_flush_options, read_all, simulate, tiny_options};
+use crate::client::{
+    Client, DIR, at_flush_options, file_bytes, files, read_all, simulate, tiny_options,
+};
 use crate::crash::check_all;
 use crate::model::Model;
 use crate::script::value;
@@ -140,7 +142,11 @@ fn i09_a_full_store_is_deleted_by_half_and_filled_again() {
 /// A store that is compacted until the process ends, at `end` if that is a number of a call, or the
 /// power fails. A table half written takes the rest of the disk. Returns the number of calls before
 /// that, too.
-fn left_over(seed: u64, end: Option<u64>, survivors: Survivors) -> (Simulation, Env, Model, u64) {
+fn left_over(
+    (seed, durability): (u64, Durability),
+    end: Option<u64>,
+    survivors: Survivors,
+) -> (Simulation, Env, Model, u64) {
     let (env, simulation) = Env::simulated(seed);
     simulation.limit_steps(STEPS);
     if let Some(call) = end {
@@ -150,7 +156,7 @@ fn left_over(seed: u64, end: Option<u64>, survivors: Survivors) -> (Simulation, 
         let mut client = user(&simulation, &env, Model::default(), seed);
         let written = client.open().and_then(|()| {
             (0..200).try_for_each(|number| {
-                client.put(&format!("k{number:05}"), value(number, 700), Durability::Sync)
+                client.put(&format!("k{number:05}"), value(number, 700), durability)
             })
         });
         let settled = written.and_then(|()| client.settle("compact", Db::compact));
@@ -172,7 +178,7 @@ fn left_over(seed: u64, end: Option<u64>, survivors: Survivors) -> (Simulation, 
 #[test]
 fn i09_what_a_crash_left_over_makes_room_for_the_next_manifest() {
     for (seed, survivors) in [(21, Survivors::KeepAll), (22, Survivors::LoseAll)] {
-        let (simulation, env, model, _) = left_over(seed, None, survivors);
+        let (simulation, env, model, _) = left_over((seed, Durability::Sync), None, survivors);
         simulation.run(|| {
             let mut client = user(&simulation, &env, model, seed);
             client.recover(survivors != Survivors::KeepAll).expect("the store opens");
@@ -189,10 +195,11 @@ fn i09_what_a_crash_left_over_makes_room_for_the_next_manifest() {
 /// manifest.
 #[test]
 fn i05_a_crash_of_an_opening_on_a_full_disk_loses_nothing() {
-    let (.., calls) = left_over(23, None, Survivors::KeepAll);
+    let (.., calls) = left_over((23, Durability::Sync), None, Survivors::KeepAll);
     let mut failures = Vec::new();
     for (end, call) in (calls - 12..calls).flat_map(|end| (1..16).map(move |call| (end, call))) {
-        let (simulation, env, model, _) = left_over(23, Some(end), Survivors::KeepAll);
+        let (simulation, env, model, _) =
+            left_over((23, Durability::Sync), Some(end), Survivors::KeepAll);
         check_all(&format!("ends at {end}, then at {call}"), &mut failures, || {
             let known = simulation.run(|| {
                 simulation.crash_at(simulation.mutations() + call);
@@ -212,6 +219,40 @@ fn i05_a_crash_of_an_opening_on_a_full_disk_loses_nothing() {
         });
     }
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Recovers from a power cut on a disk with this much room, and returns what is kept aside, in
+/// bytes of its files.
+fn torn_with_room(seed: u64, end: u64, room: Option<u64>) -> u64 {
+    let survivors = [Survivors::TornLast, Survivors::Random][seed as usize % 2];
+    let (simulation, env, model, _) = left_over((seed, Durability::Os), Some(end), survivors);
+    simulation.set_capacity(room.map(|room| simulation.used() + room));
+    simulation.run(|| {
+        let mut client = user(&simulation, &env, model, seed);
+        client.recover(true).expect("the store opens");
+        assert!(client.errors.is_empty(), "{:?}", client.errors);
+        let (torn, kept) = (client.db().recovery().torn_bytes, file_bytes(&env, "cut"));
+        let heads = 40 * files(&env, "cut").len() as u64;
+        assert_eq!(kept, torn + heads, "seed {seed}, ends at {end}, {room:?} of room");
+        kept
+    })
+}
+
+/// There is room for the copy of what a power cut tore, but not for the manifest, or not even for
+/// the copy. The copy is whole all the same.
+#[test]
+fn i09_what_is_torn_is_kept_whole_on_a_full_disk() {
+    let mut torn = 0;
+    for seed in 30..50 {
+        let (.., calls) = left_over((seed, Durability::Os), None, Survivors::KeepAll);
+        let end = calls * 2 / 3 - seed % 7;
+        let kept = torn_with_room(seed, end, None);
+        for room in [0, kept, kept + 1024, kept + 4096, kept + 8192] {
+            torn_with_room(seed, end, Some(room));
+        }
+        torn += u64::from(kept > 0);
+    }
+    assert!(torn > 5, "{torn} are torn");
 }
 
 /// Puts are refused before the disk is full, so that there is room for everything that frees space.
