@@ -54,7 +54,12 @@ impl SpaceBounds {
         let ceiling = options.max_space_amplification;
         let settled = options.settled_space_amplification.min(ceiling);
         debug_assert!(settled >= 1.0, "options were validated: live bytes are never garbage");
-        let allowance = options.space_allowance_bytes;
+        SpaceBounds::plain(ceiling, settled, options.space_allowance_bytes)
+    }
+
+    /// Returns these bounds, while no job asks for room, nothing is to be flushed, and it is
+    /// unknown what may be under way.
+    pub const fn plain(ceiling: f64, settled: f64, allowance: u64) -> Self {
         SpaceBounds { ceiling, settled, allowance, asked_room: 0, under_way: u64::MAX, to_flush: 0 }
     }
 
@@ -169,14 +174,7 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
-    const DEFAULT: SpaceBounds = SpaceBounds {
-        ceiling: 2.0,
-        settled: 1.2,
-        allowance: 256 * MIB,
-        asked_room: 0,
-        under_way: u64::MAX,
-        to_flush: 0,
-    };
+    const DEFAULT: SpaceBounds = SpaceBounds::plain(2.0, 1.2, 256 * MIB);
 
     const NOTHING: SpaceBounds = SpaceBounds { allowance: 0, ..DEFAULT };
 

@@ -83,14 +83,7 @@ mod tests {
             allocated: allocated_mib * MIB,
             referenced: 1000 * MIB,
             hideable: hideable_mib * MIB,
-            bounds: SpaceBounds {
-                ceiling: 1.3,
-                settled: 1.3,
-                allowance: 0,
-                asked_room: 0,
-                under_way: u64::MAX,
-                to_flush: 0,
-            },
+            bounds: SpaceBounds::plain(1.3, 1.3, 0),
             written: Written { put_bytes: put_mib * MIB, deletes },
         };
         [Mode::Busy, Mode::Idle, Mode::Low].map(|mode| is_first_scan_due(&need, mode))
@@ -125,14 +118,7 @@ mod tests {
                 allocated: 299 * MIB,
                 referenced: 253 * MIB,
                 hideable: hideable_mib * MIB,
-                bounds: SpaceBounds {
-                    ceiling: 2.0,
-                    settled: 1.2,
-                    allowance,
-                    asked_room,
-                    under_way: u64::MAX,
-                    to_flush: 0,
-                },
+                bounds: SpaceBounds { asked_room, ..SpaceBounds::plain(2.0, 1.2, allowance) },
                 written: Written { put_bytes: 0, deletes: 0 },
             };
             [Mode::Busy, Mode::Spare].map(|mode| is_first_scan_due(&need, mode))

@@ -77,8 +77,8 @@ impl Recovered {
     /// emptied.
     fn put_all_aside(&self, env: &Env) -> Result<()> {
         let tables = self.set.tables();
-        let torn = self.replay.torn.iter().filter(|torn| torn.bytes > 0);
-        torn.into_iter().try_for_each(|it| put_aside(env, &tables.dir, tables.identity.id, it))
+        let mut torn = self.replay.torn.iter().filter(|torn| torn.bytes > 0);
+        torn.try_for_each(|it| put_aside(env, &tables.dir, tables.identity.id, it))
     }
 
     /// Makes the manifest that was read durable, because no other can be begun. It may exist in the

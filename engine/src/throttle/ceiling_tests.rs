@@ -5,14 +5,7 @@ use crate::gc::bounds::SpaceBounds;
 use crate::throttle::ceiling::{PaceFacts, SpacePace, pace};
 
 const MIB: u64 = 1 << 20;
-const BOUNDS: SpaceBounds = SpaceBounds {
-    ceiling: 1.3,
-    settled: 1.2,
-    allowance: 0,
-    asked_room: 0,
-    under_way: u64::MAX,
-    to_flush: 0,
-};
+const BOUNDS: SpaceBounds = SpaceBounds::plain(1.3, 1.2, 0);
 
 fn facts(allocated_mib: u64, live_mib: u64) -> PaceFacts {
     let marks = BOUNDS.ceiling(live_mib * MIB);

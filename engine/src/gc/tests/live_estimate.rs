@@ -5,14 +5,7 @@ use crate::gc::live_estimate::{LiveCount, LiveEstimate, LivenessScanNeed, Writte
 use crate::gc::picker::Mode;
 
 const MIB: u64 = 1 << 20;
-const BOUNDS: SpaceBounds = SpaceBounds {
-    ceiling: 1.3,
-    settled: 1.2,
-    allowance: 0,
-    asked_room: 0,
-    under_way: u64::MAX,
-    to_flush: 0,
-};
+const BOUNDS: SpaceBounds = SpaceBounds::plain(1.3, 1.2, 0);
 
 fn written(put_mib: u64, deletes: u64) -> Written {
     Written { put_bytes: put_mib * MIB, deletes }

@@ -20,14 +20,7 @@ fn run(lines: &[&str]) -> String {
     let mut policy = Policy {
         mode: Mode::Busy,
         // GC begins at 1.3 in each mode.
-        bounds: SpaceBounds {
-            ceiling: 1.375,
-            settled: 1.3,
-            allowance: 0,
-            asked_room: 0,
-            under_way: u64::MAX,
-            to_flush: 0,
-        },
+        bounds: SpaceBounds::plain(1.375, 1.3, 0),
         discardable_ratio: 0.5,
         punch: None,
     };
