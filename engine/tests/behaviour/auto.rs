@@ -111,7 +111,10 @@ fn synced_values_are_separated_at_write() {
     put(&db, 1000, 8..12, Durability::Sync);
     assert_eq!(choice(&db), Separation::AtWrite);
     check(&db, 1000, 11);
-    assert_eq!(*choices.0.lock().unwrap(), ["at_write", "at_flush", "at_write"]);
+    // A device that is slow for a time may have it choose twice more on the way.
+    let told = choices.0.lock().unwrap();
+    assert!(told.len() >= 3 && told.iter().step_by(2).all(|choice| *choice == "at_write"));
+    assert!(told.iter().skip(1).step_by(2).all(|choice| *choice == "at_flush"), "{told:?}");
 }
 
 /// Guards against records that a codec made small and that count for nothing: the choice of a time
