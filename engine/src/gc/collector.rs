@@ -29,7 +29,7 @@ use crate::gc::bounds::SpaceBounds;
 use crate::gc::facts::{PunchCost, SegmentFault, SpaceFacts};
 use crate::gc::freed::FreeingRate;
 use crate::gc::hidden_sample;
-use crate::gc::hidden_share::HiddenShare;
+use crate::gc::hidden_share::{HiddenSample, HiddenShare};
 use crate::gc::live_estimate::{LiveEstimate, Written};
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::{GcPlan, Mode, Policy, pick};
@@ -65,6 +65,8 @@ enum CollectorAction {
     Look,
     /// Begins a liveness scan.
     Count,
+    /// Looks at a sample of keys whether a liveness scan would find anything.
+    Sample,
     /// Frees victims that are listed.
     Free,
     /// Asks for a flush.
@@ -88,6 +90,8 @@ pub struct CollectorParts {
 /// The collector, which frees the space of dead values.
 pub struct Collector {
     parts: CollectorParts,
+    /// The number that was visible at the opening.
+    opened_at: SeqNo,
     state: Mutex<CollectorState>,
     /// The reasons that keep the collector from freeing segments.
     quarantine: Mutex<Quarantine>,
@@ -119,6 +123,8 @@ struct CollectorState {
     freed: FreeingRate,
     /// The share of entries in upper levels that hide others.
     hidden_share: HiddenShare,
+    /// The share of the bytes put that flushes write once more, as memtables last told.
+    flushed_share: f64,
     /// Bytes that compactions had freed when writers' pace was set last.
     compacted_away: u64,
     puncher: Puncher,
@@ -145,10 +151,11 @@ impl CollectorState {
 impl Collector {
     /// Creates a collector without any knowledge.
     pub fn new(parts: CollectorParts) -> Self {
+        let opened_at = parts.committer.visible_between_commits();
         let (state, quarantine) = (Mutex::default(), Mutex::default());
         let (paused, wants_merges) = (AtomicBool::new(false), AtomicBool::new(false));
         let (room, asked_room) = (AtomicU64::new(0), AtomicU64::new(0));
-        Collector { parts, state, quarantine, paused, wants_merges, room, asked_room }
+        Collector { parts, opened_at, state, quarantine, paused, wants_merges, room, asked_room }
     }
 
     /// Returns the bytes by which space may grow before GC becomes urgent if nothing is flushed, as
@@ -255,6 +262,7 @@ impl Collector {
         match action {
             CollectorAction::Look => self.look_at_new(state, &facts, mode)?,
             CollectorAction::Count => self.begin_liveness_scan(state, &facts, mode)?,
+            CollectorAction::Sample => self.sample_inserts(state, &facts, mode)?,
             CollectorAction::Free => self.free(state, &facts, &plan)?,
             CollectorAction::Flush(advice) => return Ok(CollectorStep::Flush(advice)),
             CollectorAction::Await => self.await_liveness_scan(state),
@@ -274,8 +282,10 @@ impl Collector {
         let is_counting = state.counting.is_some();
         if self.wants_look(state, plan) {
             CollectorAction::Look
-        } else if !is_counting && self.wants_liveness_scan(state, facts, plan, mode) {
-            CollectorAction::Count
+        } else if let Some(count) =
+            self.wants_count(state, facts, plan, mode).filter(|_| !is_counting)
+        {
+            count
         } else if self.has_work(state, plan) {
             CollectorAction::Free
         } else if let Some(advice) = plan.advice {
@@ -455,14 +465,19 @@ impl Collector {
         if !wants_sample(state, facts, mode) {
             return Ok(());
         }
+        let sample = self.take_sample()?;
+        state.hidden_share.learn(sample, &facts.tree);
+        facts.live_bytes = state.hidden_share.live(&facts.tree);
+        Ok(())
+    }
+
+    /// Looks at a sample of keys how many entries hide others.
+    fn take_sample(&self) -> JobResult<HiddenSample> {
         let context = &self.parts.runtime;
         let keyspaces: Vec<_> = self.views()?.iter().map(|view| view.levels.clone()).collect();
         let sample =
             hidden_sample::take(&keyspaces, &*context.env.random, || context.check_closing());
-        let sample = sample.inspect_err(|error| self.note_walk(error))?;
-        state.hidden_share.learn(sample, &facts.tree);
-        facts.live_bytes = state.hidden_share.live(&facts.tree);
-        Ok(())
+        sample.inspect_err(|error| self.note_walk(error))
     }
 }
 

@@ -21,6 +21,8 @@ pub struct SpaceFacts {
     pub unflushed_bytes: u64,
     /// What the log has of that, at most, and of tombstones in memtables.
     pub unflushed_log_bytes: u64,
+    /// Those of the keyspace that has most of them.
+    pub most_unflushed_bytes: u64,
     /// Bytes that flushes under way have written.
     pub flushed_bytes: u64,
     /// Bytes of records in the log that memtables point to. A flush leaves them there.
@@ -61,13 +63,29 @@ impl SpaceFacts {
         all.saturating_sub(self.flushed_bytes)
     }
 
-    /// Returns the share of the bytes put that room is kept for, as a flush writes them once more.
-    pub fn flushed_share(&self) -> f64 {
+    /// Returns the share of the bytes put that room is kept for, as a flush writes them once more;
+    /// `None` if memtables are empty, so that nothing tells.
+    pub fn flushed_share(&self) -> Option<f64> {
         let all = self.unflushed_bytes + self.pointed_bytes;
-        if all == 0 || self.is_all_inline() {
-            return 0.0;
+        if self.is_all_inline() {
+            return Some(0.0);
         }
-        self.unflushed_bytes as f64 / all as f64
+        (all > 0).then(|| self.unflushed_bytes as f64 / all as f64)
+    }
+
+    /// Returns the number of memtables that share the room for flushes, as if each had as much as
+    /// the largest: many keyspaces that are hardly written count for little.
+    pub fn memtables(&self) -> u64 {
+        let most = self.most_unflushed_bytes.max(1);
+        (self.unflushed_bytes.saturating_add(most / 2) / most).max(1)
+    }
+
+    /// Returns the bytes that are known to have died since the last liveness scan: no table
+    /// references them any more.
+    pub fn dead_since(&self) -> u64 {
+        let new = self.segments.iter().filter(|it| it.is_collectable() && !it.counted);
+        let dead = new.map(SegmentFacts::garbage);
+        dead.fold(self.unreferenced_since, u64::saturating_add)
     }
 
     /// Sums up the garbage of the segments that a consumer keeps, once these are marked.
@@ -247,5 +265,22 @@ impl SegmentFacts {
         let runs = self.dead_runs.filter(|runs| runs.count > 0)?;
         let cost = runs.count.saturating_mul(cost.call_bytes());
         Some(Gain { how: How::Punch, won: runs.bytes, moved: 0, cost })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keyspaces_that_are_hardly_written_share_no_room() {
+        let memtables = |unflushed_bytes, most_unflushed_bytes| {
+            SpaceFacts { unflushed_bytes, most_unflushed_bytes, ..SpaceFacts::default() }
+                .memtables()
+        };
+        assert_eq!(memtables(0, 0), 1);
+        assert_eq!(memtables(100, 100), 1);
+        assert_eq!(memtables(140, 100), 1, "many of little");
+        assert_eq!(memtables(300, 100), 3, "three alike");
     }
 }

@@ -29,6 +29,7 @@ use crate::base::iter::{CurrentKey, EntryIter};
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::base::range_tombstone::RangeCover;
+use crate::gc::inserted::Inserted;
 use crate::gc::record_list::{LiveRecord, RecordList};
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
@@ -80,6 +81,8 @@ pub struct LivenessScan {
     pub inline_bytes: u64,
     /// What lies after `seqno`.
     pub newer: Newer,
+    /// Bytes of keys and values that were inserted after [`Scope::inserted_since`].
+    pub inserted_bytes: Option<u64>,
     /// Number of live entries, including those with values in segments.
     pub entries: u64,
     /// Number of entries that the walk passed.
@@ -142,6 +145,8 @@ pub struct Scope {
     pub max_list_bytes: usize,
     /// The number of this walk, which no other walk has.
     pub walk: u64,
+    /// The number after which inserts are summed up, if they are.
+    pub inserted_since: Option<SeqNo>,
 }
 
 /// Takes the liveness scan. It calls `go_on` every few milliseconds; an error of that ends the
@@ -164,6 +169,7 @@ pub fn take(scope: &Scope, mut go_on: impl FnMut() -> JobResult) -> JobResult<Li
         "a live record belongs to a live entry"
     );
     walk.liveness_scan.segments = walk.segments.into_iter().collect();
+    walk.liveness_scan.inserted_bytes = walk.inserted.map(Inserted::bytes);
     Ok(walk.liveness_scan)
 }
 
@@ -185,6 +191,7 @@ struct LivenessWalk<'a> {
     listed_segments: usize,
     list_bytes: usize,
     rank: u64,
+    inserted: Option<Inserted>,
 }
 
 impl<'a> LivenessWalk<'a> {
@@ -206,6 +213,7 @@ impl<'a> LivenessWalk<'a> {
             listed_segments: scope.wanted.len(),
             list_bytes: 0,
             rank: 0,
+            inserted: scope.inserted_since.map(Inserted::since),
         }
     }
 
@@ -231,8 +239,10 @@ impl<'a> LivenessWalk<'a> {
         while iter.valid() {
             if key.enter(&order, iter.user_key()) {
                 (seen, is_hidden, newer) = (None, false, None);
+                self.inserted.iter_mut().for_each(Inserted::enter_key);
             }
             let trailer = iter.trailer();
+            self.take_for_inserts(key.bytes(), trailer, iter.payload())?;
             if trailer.seqno() <= self.scope.seqno {
                 let stratum = stratum(snapshots, trailer.seqno());
                 let reader = oldest_reader(snapshots, stratum, self.scope.seqno);
@@ -274,6 +284,16 @@ impl<'a> LivenessWalk<'a> {
             iter.next()?;
         }
         self.place(&mut placing, go_on)
+    }
+
+    /// Notes whether an entry that was visible when the scan began makes its key an inserted one.
+    fn take_for_inserts(&mut self, key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
+        let is_visible = trailer.seqno() <= self.scope.visible;
+        if let Some(inserted) = self.inserted.as_mut().filter(|_| is_visible) {
+            let slot = Slot::decode(trailer.kind()?, payload)?;
+            inserted.take(trailer.seqno(), (slot != Slot::Delete).then(|| pair_bytes(key, slot)));
+        }
+        Ok(())
     }
 
     /// Returns true if a range tombstone up to V, but not up to S, hides an entry of the stratum

@@ -133,6 +133,7 @@ pub fn survey(
         live_bytes,
         unflushed_bytes: unflushed.bytes,
         unflushed_log_bytes: unflushed.log_bytes,
+        most_unflushed_bytes: unflushed.most_bytes,
         // It is read after the memtables, which keep what a flush writes until it is named.
         flushed_bytes: context.set.unnamed().of(WrittenFrom::Memtables),
         pointed_bytes: unflushed.records.values().map(|records| records.all).sum(),
@@ -215,6 +216,8 @@ struct Unflushed {
     bytes: u64,
     /// What the log has of these, at most, and of tombstones.
     log_bytes: u64,
+    /// The bytes of the keyspace that has most of them.
+    most_bytes: u64,
     /// The records in each segment to which entries point.
     records: BTreeMap<SegmentId, RecordBytes>,
 }
@@ -225,6 +228,7 @@ fn unflushed(context: &Runtime, no_snapshots: bool) -> Unflushed {
     let mut found = Unflushed::default();
     let mut others = 0;
     for keyspace in context.set.keyspaces() {
+        let before = found.bytes;
         for memtable in keyspace.view().memtables() {
             let (table, inline) = (&memtable.table, memtable.table.inline());
             found.bytes +=
@@ -238,6 +242,7 @@ fn unflushed(context: &Runtime, no_snapshots: bool) -> Unflushed {
             }
             others += table.entries().saturating_sub(pointers);
         }
+        found.most_bytes = found.most_bytes.max(found.bytes - before);
     }
     found.log_bytes = found.bytes + LOG_ENTRY_BYTES * others;
     found

@@ -32,6 +32,8 @@ pub struct PaceFacts {
     pub insert_share: f64,
     /// The share of the bytes put that a flush writes once more before the log goes.
     pub flushed_share: f64,
+    /// The number of memtables that share the room for flushes.
+    pub memtables: u64,
     /// Bytes of log written since the opening.
     pub log_bytes: u64,
     /// Bytes that GC can win, at once or after a flush. While there are none, or GC is off or
@@ -54,10 +56,11 @@ const USUAL_RATE: u64 = 64 << 20;
 /// No device is faster than the highest, and with the least writers still get half a MiB per second
 /// where the delay of a byte is greatest (`LARGEST`).
 const RATES: (u64, u64) = (4 << 20, 2 << 30);
-/// Near the ceiling a memtable is full once it has this part (one in this many) of the slack: until
-/// its flush is installed, its values take space in the log and in the flush's files. At a ceiling
-/// of 1.3 of 1 GB, with memtables of 64 MiB, that was two fifths of the slack. With an eighth 3.41
-/// bytes were written for each byte instead of 4.10, and 1.57 instead of 1.67 if writes are skewed
+/// Near the ceiling a memtable is full once it has this part (one in this many) of the slack, which
+/// those of all keyspaces that are written share: until its flush is installed, its values take
+/// space in the log and in the flush's files. At a ceiling of 1.3 of 1 GB, with memtables of
+/// 64 MiB, that was two fifths of the slack. With an eighth 3.41 bytes were written for each byte
+/// instead of 4.10, and 1.57 instead of 1.67 if writes are skewed
 /// (`bench/record/2026-11-27-room-for-flushes.md`).
 const MEMTABLE_PART: u64 = 8;
 /// Space makes no memtable full with fewer bytes than this.
@@ -124,7 +127,7 @@ pub fn pace(facts: &PaceFacts) -> SpacePace {
 /// Returns the bytes at which a memtable is full. One of pointers alone takes little of the slack.
 fn memtable_bytes(facts: &PaceFacts, soft: u64) -> u64 {
     match facts.allocated > soft && facts.flushed_share >= 0.5 {
-        true => (facts.slack / MEMTABLE_PART).max(LEAST_MEMTABLE_BYTES),
+        true => (facts.slack / MEMTABLE_PART / facts.memtables).max(LEAST_MEMTABLE_BYTES),
         false => u64::MAX,
     }
 }

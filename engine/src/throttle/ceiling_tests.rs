@@ -18,6 +18,7 @@ fn facts(allocated_mib: u64, live_mib: u64) -> PaceFacts {
         ceiling: BOUNDS.ceiling,
         insert_share: 0.0,
         flushed_share: 0.0,
+        memtables: 1,
         log_bytes: 500 * MIB,
         winnable: 10 * MIB,
         freed_per_second: 100 * MIB,

@@ -2,10 +2,11 @@
 //! one that goes by that.
 
 use super::relocated::open;
-use super::snapshots::{put, taken_up_to, views};
+use super::snapshots::{put, scope, taken_up_to, views};
 use crate::base::key::SeqNo;
 use crate::db::Db;
 use crate::doc_dir;
+use crate::gc::liveness_scan::{self, Scope};
 use crate::version::entries::EntriesView;
 use crate::{Keyspace, KeyspaceOptions, Separation, Snapshot, merge_operators};
 
@@ -74,4 +75,33 @@ fn a_scan_by_an_older_number_counts_what_is_live_now() {
         let before = visible / 2;
         assert_eq!(counted(&db, before, visible), counted(&db, visible, visible));
     }
+}
+
+/// The ages of entries tell inserts from overwrites, in tables and memtables, also above the number
+/// that the scan goes by.
+#[test]
+fn a_scan_tells_what_was_inserted_since_a_number() {
+    let dir = doc_dir("inserted");
+    let db = open(&dir);
+    db.core.background.stop();
+    let keyspace = db.default_keyspace();
+    let key = |number: u64| format!("{number:02}");
+    let each = {
+        let (_, empty) = counted(&db, SeqNo::MAX, SeqNo::MAX);
+        put(&db, &key(0), 1);
+        counted(&db, SeqNo::MAX, SeqNo::MAX).1 - empty
+    };
+    (1..20).for_each(|number| put(&db, &key(number), 1));
+    let opened_at = db.core.snapshots.visible();
+    (10..25).for_each(|number| put(&db, &key(number), 2));
+    let durable = db.core.snapshots.visible();
+    (20..28).for_each(|number| put(&db, &key(number), 3));
+    keyspace.delete(key(27)).unwrap();
+    let visible = db.core.snapshots.visible();
+    put(&db, "later", 1);
+    let views = views(&db).iter().map(|view| EntriesView::of(view)).collect();
+    let plain = scope((durable, visible), &[], views, (&[], false));
+    let scope = Scope { inserted_since: Some(opened_at), ..plain };
+    let scan = liveness_scan::take(&scope, || Ok(())).unwrap();
+    assert_eq!(scan.inserted_bytes, Some(7 * each), "20 to 26");
 }

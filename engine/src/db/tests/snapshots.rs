@@ -50,13 +50,29 @@ pub(super) fn taken_up_to(
     (seqno, visible): (SeqNo, SeqNo),
     snapshots: &[SeqNo],
     views: Vec<EntriesView>,
-    (wanted, wanted_only): (&[SegmentId], bool),
+    wanted: (&[SegmentId], bool),
 ) -> LivenessScan {
-    let (walk, max_list_bytes) = (1 + u64::from(wanted_only), 160_000);
-    let (snapshots, wanted) = (snapshots.to_vec(), wanted.to_vec());
-    let scope =
-        Scope { seqno, visible, snapshots, views, wanted, wanted_only, max_list_bytes, walk };
-    liveness_scan::take(&scope, || Ok(())).unwrap()
+    liveness_scan::take(&scope((seqno, visible), snapshots, views, wanted), || Ok(())).unwrap()
+}
+
+/// The input of such a liveness scan.
+pub(super) fn scope(
+    (seqno, visible): (SeqNo, SeqNo),
+    snapshots: &[SeqNo],
+    views: Vec<EntriesView>,
+    (wanted, wanted_only): (&[SegmentId], bool),
+) -> Scope {
+    Scope {
+        seqno,
+        visible,
+        snapshots: snapshots.to_vec(),
+        views,
+        wanted: wanted.to_vec(),
+        wanted_only,
+        max_list_bytes: 160_000,
+        walk: 1 + u64::from(wanted_only),
+        inserted_since: None,
+    }
 }
 
 #[test]

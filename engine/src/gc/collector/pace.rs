@@ -87,13 +87,16 @@ impl Collector {
             state.freed.note(compacted, Duration::ZERO);
         }
         state.freed.pass(now, over && winnable > 0);
+        // Memtables that were flushed just now do not tell.
+        state.flushed_share = facts.flushed_share().unwrap_or(state.flushed_share);
         stall_controller.space.set(pace(&PaceFacts {
             allocated,
             live,
             start: ceiling.start(),
             limit: ceiling.before_flushes(),
             slack: ceiling.slack(),
-            flushed_share: facts.flushed_share(),
+            flushed_share: state.flushed_share,
+            memtables: facts.memtables(),
             ceiling: bounds.ceiling,
             insert_share: match facts.is_all_inline() {
                 true => 1.0 - state.hidden_share.get(),
