@@ -324,4 +324,45 @@ PLANE = Experiment(
     THRESHOLD, MEMORY_BYTES, PLANE_SECONDS,
 )
 
-EXPERIMENTS = {one.name: one for one in [*WISCKEY, BADGER, TITAN, PLANE]}
+# So long that an engine may change its mind within a step.
+AUTO_SECONDS = 4
+MIXES = [f"ycsb-{letter}" for letter in "abcfde"]
+AUTO = Experiment(
+    "auto",
+    "The choice that is the default, beside each fixed one",
+    "Whether nobody has to choose where values live: keys are loaded in random order and read, "
+    "then overwritten once uniformly and once by Zipf's law, every pair is compared, and the "
+    "mixes of YCSB follow. A mode that is more than 1.1 times the default was the better choice.",
+    ("cleave-auto", "cleave-write", "cleave-flush", "cleave-off", "rocksdb"),
+    "cleave-auto", (KIB, 4 * KIB, 16 * KIB),
+    (
+        LOAD, Step("get"), Step("scan10"), Step("scan100"), Step("fullscan"),
+        Step("overwrite-uniform", **WHOLE), Step("overwrite-zipf", **WHOLE), Step("verify"),
+        *(Step(mix, MIX_THREADS) for mix in MIXES),
+    ),
+    (
+        ByWorkload(
+            "each mode", "operations or pairs a second",
+            (
+                ("load", of("load", results.rate)),
+                ("overwrite, uniform", of("overwrite-uniform", results.rate)),
+                ("overwrite, zipf", of("overwrite-zipf", results.rate)),
+                ("get", of("get", results.rate)),
+                ("scan of 10", of("scan10", results.rate)),
+                ("scan of 100", of("scan100", results.rate)),
+                ("full scan", of("fullscan", results.rate)),
+                *((f"YCSB {it[-1].upper()}", of(it, results.rate)) for it in sorted(MIXES)),
+            ),
+            relative=True,
+        ),
+        ByWorkload(
+            "bytes", "device bytes for each byte written",
+            tuple((it, of(it, results.written)) for it in ("load", "overwrite-uniform",
+                                                          "overwrite-zipf")),
+            least=True,
+        ),
+    ),
+    THRESHOLD, MEMORY_BYTES, AUTO_SECONDS,
+)
+
+EXPERIMENTS = {one.name: one for one in [*WISCKEY, BADGER, TITAN, PLANE, AUTO]}

@@ -97,7 +97,9 @@ class Experiments(unittest.TestCase):
     def test_each_runs_and_is_recorded_with_chart_and_lines(self):
         for name, experiment in papers.EXPERIMENTS.items():
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
-                size, engines = experiment.sizes[-1], [experiment.engines[0], experiment.judge]
+                size, engines = experiment.sizes[-1], experiment.engines[:2]
+                if experiment.judge not in engines:
+                    engines = [engines[0], experiment.judge]
                 text, svg, lines, commands = ran(
                     Path(folder), name, value_size=[size], engine=engines
                 )
