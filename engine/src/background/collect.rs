@@ -145,6 +145,12 @@ impl Background {
         self.collector.fault(segment)
     }
 
+    /// Returns the collector, of which tests take single steps.
+    #[cfg(test)]
+    pub fn collector(&self) -> &crate::gc::collector::Collector {
+        &self.collector
+    }
+
     /// Runs value GC on the caller's thread until nothing is worth freeing. It drops dead segments
     /// and unlinks files too, because the caller may end the process right after.
     pub fn collect_now(&self) -> Result<MoveReport> {

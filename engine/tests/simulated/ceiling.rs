@@ -106,28 +106,3 @@ fn a_load_is_hardly_scanned_and_overwrites_after_it_are_noticed() {
         });
     }
 }
-
-/// Until a second scan all that was put since an opening counted as inserted, and space passed a
-/// tight ceiling meanwhile.
-#[test]
-fn space_stays_below_a_tight_ceiling_from_the_opening_on() {
-    for seed in SEED..SEED + 4 {
-        simulate(seed, STEPS, |env, simulation| {
-            let mut options = options(Separation::AtFlush, 1 << 20);
-            options.gc.max_space_amplification = 1.5;
-            let db = open(env, options.clone());
-            (0..KEYS).for_each(|number| put(&db, number, 0));
-            db.wait_idle().unwrap();
-            db.close().unwrap();
-            let db = open(env, options);
-            let mut most = 0;
-            for count in 0..KEYS / 2 {
-                put(&db, (count.wrapping_mul(2_654_435_761) >> 7) % KEYS, 1 + count);
-                most = most.max(simulation.used());
-            }
-            let most = most as f64 / LIVE as f64;
-            println!("seed {seed}: {most:.3}");
-            assert!(most < 1.5, "seed {seed}: {most}");
-        });
-    }
-}

@@ -2,11 +2,13 @@
 //! one that goes by that.
 
 use super::relocated::open;
-use super::snapshots::{put, scope, taken_up_to, views};
+use super::snapshots::{put, scope, settle, taken_up_to, views};
 use crate::base::key::SeqNo;
 use crate::db::Db;
 use crate::doc_dir;
+use crate::gc::collector::CollectorStep;
 use crate::gc::liveness_scan::{self, Scope};
+use crate::gc::picker::Mode;
 use crate::version::entries::EntriesView;
 use crate::{Keyspace, KeyspaceOptions, Separation, Snapshot, merge_operators};
 
@@ -104,4 +106,33 @@ fn a_scan_tells_what_was_inserted_since_a_number() {
     let scope = Scope { inserted_since: Some(opened_at), ..plain };
     let scan = liveness_scan::take(&scope, || Ok(())).unwrap();
     assert_eq!(scan.inserted_bytes, Some(7 * each), "20 to 26");
+}
+
+/// Until a second scan all that was put since an opening counted as inserted, so that space could
+/// pass a tight ceiling meanwhile.
+#[test]
+fn overwrites_count_as_such_from_the_first_scan_on() {
+    let dir = doc_dir("first-scan");
+    let write = |db: &Db, keys: std::ops::Range<u32>, byte| {
+        keys.for_each(|number| put(db, &format!("{number:03}"), byte));
+        settle(db);
+    };
+    let db = open(&dir);
+    write(&db, 0..300, 1);
+    db.close().unwrap();
+    for (keys, are_inserts) in [(0..100, false), (300..400, true)] {
+        let db = open(&dir);
+        db.core.background.wait_idle().unwrap();
+        let collector = db.core.background.collector();
+        let room = || {
+            while collector.step(Mode::Busy).unwrap() == CollectorStep::Worked {}
+            collector.room()
+        };
+        write(&db, keys.clone(), 2);
+        let (before, bytes) = (room(), 100 * 500);
+        write(&db, keys, 3);
+        let taken = before.saturating_sub(room());
+        assert_eq!(taken < bytes, are_inserts, "{taken} bytes of room are gone");
+        db.close().unwrap();
+    }
 }
