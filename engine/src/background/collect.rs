@@ -187,7 +187,7 @@ impl Background {
         if self.committer.stall_controller().reserve.is_low() {
             return Mode::Low;
         }
-        if self.is_put_in_order(now) {
+        if self.is_put_in_order(now) && self.collector.asked_room() == 0 {
             return Mode::Busy;
         }
         if now.saturating_sub(foreground.since) >= IDLE_AFTER {

@@ -6,10 +6,10 @@
 //! scans have lost, whatever comes next. Of a table only values that lie in the log, or in more
 //! sorted segments than a scan can read together, are rewritten; large runs that are in order
 //! already stay, each of an eighth of the values at least. A segment counts as one run, though
-//! value GC writes those that exceed its memory (`gc.memory_bytes`) in several parts. A table that
-//! comes from such a job is never picked again: its pointers do not change, so only overwriting,
-//! which makes other tables of it, makes work anew. And the more often a range was put in order,
-//! the more scans must have paid.
+//! value GC writes what it moves of log segments in several parts if that exceeds its memory
+//! (`gc.memory_bytes`). A table that comes from such a job is never picked again: its pointers do
+//! not change, so only overwriting, which makes other tables of it, makes work anew. And the more
+//! often a range was put in order, the more scans must have paid.
 //!
 //! A piece is a compaction of a few neighbouring tables within their level, as a reorganization is
 //! (`reorganize.rs`), with the same crash cases. Before tables below L0 are worth it, what lies

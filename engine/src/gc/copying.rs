@@ -1,6 +1,8 @@
-//! Copies live records of some segments into one sorted segment. It reads them in the order of
-//! place, in few large reads, and writes them in the order of keys: all of them if they fit in its
-//! memory, otherwise part after part.
+//! Copies live records of some segments into one sorted segment, in the order of keys. What does
+//! not fit in its memory is copied part after part. Of sorted segments a part has the records of a
+//! range of keys, which lie together in each of them, so that the parts follow each other in the
+//! order of keys, too. Of others it has those of a range of places: a part by keys would read them
+//! one by one.
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::pointer::{SegmentId, ValuePointer};
@@ -10,6 +12,7 @@ use crate::env::fs::{AccessPattern, File};
 use crate::gc::overwritten::Overwritten;
 use crate::gc::quarantine::is_damage;
 use crate::gc::record_list::{LiveRecord, RecordList};
+use crate::gc::record_runs::{RecordRun, RecordRuns, RecordToMove, parts};
 use crate::segment::{RecordView, SegmentKind, SortedWriter};
 use crate::throttle::reads::IoPriority;
 use crate::version::files::SegmentHandle;
@@ -18,14 +21,8 @@ use crate::version::runtime::Runtime;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// The most bytes of one read, unless one record is longer.
-const READ_BYTES: usize = 1 << 20;
-
 /// The most bytes written between two calls of the I/O budget, but for one record.
 const SPEND_BYTES: u64 = 1 << 20;
-
-/// The longest gap in bytes that is read over, because that takes less time than another read.
-const MAX_GAP_BYTES: u64 = 64 << 10;
 
 /// A segment to be freed, open for reading.
 pub struct VictimReader<'a> {
@@ -121,6 +118,21 @@ impl<'a> VictimReader<'a> {
         is_there
     }
 
+    /// Reads a run to the beginning of `bytes`.
+    fn read(&self, run: &RecordRun<'_>, bytes: &mut [u8]) -> Result<(), Failure> {
+        if self.read_cached(&mut bytes[..run.needed], run.start) {
+            return Ok(());
+        }
+        let (file, path) = (&self.file, self.handle.path());
+        let read = file.read_at(bytes, run.start).and_then(|read| match read < run.needed {
+            // The file may end within the last block, but not within a record.
+            true => file.read_exact_at(&mut bytes[read..run.needed], run.start + read as u64),
+            false => Ok(()),
+        });
+        let first = run.items[0].record;
+        read.doing("read live records", path).map_err(|error| self.failed(error, first))
+    }
+
     /// Returns true if nothing in the segment is live.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -132,13 +144,6 @@ impl<'a> VictimReader<'a> {
     }
 }
 
-/// A record, and the index of its source.
-#[derive(Clone, Copy)]
-struct RecordToMove {
-    source: usize,
-    record: LiveRecord,
-}
-
 /// Memory for the records that are being copied.
 pub struct CopyMemory<'a> {
     /// The memory itself; it grows as is needed.
@@ -148,8 +153,8 @@ pub struct CopyMemory<'a> {
 }
 
 /// Copies the records of `sources` in the order of keys, except those that died since they were
-/// listed. If they do not fit in `memory`, they are copied in several parts, by place, each in the
-/// order of keys. Returns the number of bytes read.
+/// listed. If they do not fit in `memory`, they are copied in several parts. Returns the number of
+/// bytes read.
 pub fn copy(
     context: &Runtime,
     sources: &mut [VictimReader<'_>],
@@ -161,17 +166,18 @@ pub fn copy(
         open.list.iter().map(move |record| RecordToMove { source, record })
     });
     let mut items: Vec<RecordToMove> = items.collect();
-    items.sort_unstable_by_key(|item| (item.source, item.record.offset));
-    let mut runs = RecordRuns { rest: &items };
     let mut read = 0;
-    loop {
-        let chunk = runs.next_chunk(memory.most_bytes);
-        if chunk.is_empty() {
-            break;
+    for part in parts(&mut items, memory.most_bytes) {
+        let mut runs = RecordRuns { rest: part };
+        loop {
+            let chunk = runs.next_chunk(memory.most_bytes);
+            if chunk.is_empty() {
+                break;
+            }
+            let loaded = Loaded::read(context, sources, &chunk, memory.buffer)?;
+            read += loaded.read;
+            copy_loaded(context, sources, &loaded, overwritten, writer)?;
         }
-        let loaded = Loaded::read(context, sources, &chunk, memory.buffer)?;
-        read += loaded.read;
-        copy_loaded(context, sources, &loaded, overwritten, writer)?;
     }
     debug_assert!(
         sources.iter().all(|source| source.moved.len() <= source.list.len()),
@@ -248,7 +254,7 @@ impl<'b> Loaded<'b> {
         let (mut end, mut read) = (0, 0);
         for run in runs {
             context.check_closing()?;
-            run.read(sources, &mut bytes[end..end + run.len()])?;
+            sources[run.source].read(run, &mut bytes[end..end + run.len()])?;
             read += run.needed as u64;
             run.place(&mut bytes[end..], |item, start| places.push((item, end + start)));
             end += run.kept();
@@ -260,154 +266,5 @@ impl<'b> Loaded<'b> {
             bytes: &bytes[start..start + item.record.length as usize],
         };
         Ok(Loaded { records: places.into_iter().map(record).collect(), read })
-    }
-}
-
-/// Neighbouring records of one segment, which one read covers.
-struct RecordRun<'a> {
-    /// The records, in the order of their places.
-    items: &'a [RecordToMove],
-    source: usize,
-    /// The offset in the segment where the read begins, at the beginning of a block.
-    start: u64,
-    /// Number of bytes from there to the end of the last record.
-    needed: usize,
-    /// Bytes of the records themselves.
-    live: usize,
-}
-
-impl<'a> RecordRun<'a> {
-    fn of(items: &'a [RecordToMove]) -> RecordRun<'a> {
-        let (first, last) = (&items[0], &items[items.len() - 1]);
-        debug_assert!(
-            items.iter().all(|item| item.source == first.source),
-            "one read is of one segment"
-        );
-        let start = first.record.offset - first.record.offset % FILE_BLOCK_BYTES;
-        let needed = (last.record.offset - start) as usize + last.record.length as usize;
-        let live = items.iter().map(|item| item.record.length as usize).sum();
-        RecordRun { items, source: first.source, start, needed, live }
-    }
-
-    /// Returns the number of bytes of the read, which are whole blocks.
-    fn len(&self) -> usize {
-        self.needed.next_multiple_of(FILE_BLOCK_BYTES as usize)
-    }
-
-    /// Returns true if the records stay where they were read. If they were pushed together each
-    /// time, all that is moved would be copied once more.
-    fn is_dense(&self) -> bool {
-        self.live >= self.needed / 2
-    }
-
-    /// Returns the number of bytes of memory that the records take for as long as the chunk is in
-    /// use.
-    fn kept(&self) -> usize {
-        let bytes = if self.is_dense() { self.needed } else { self.live };
-        bytes.next_multiple_of(FILE_BLOCK_BYTES as usize)
-    }
-
-    /// Reads the run to the beginning of `bytes`.
-    fn read(&self, sources: &[VictimReader<'_>], bytes: &mut [u8]) -> Result<(), Failure> {
-        let source = &sources[self.source];
-        if source.read_cached(&mut bytes[..self.needed], self.start) {
-            return Ok(());
-        }
-        let (file, path) = (&source.file, source.handle.path());
-        let read = file.read_at(bytes, self.start).and_then(|read| match read < self.needed {
-            // The file may end within the last block, but not within a record.
-            true => file.read_exact_at(&mut bytes[read..self.needed], self.start + read as u64),
-            false => Ok(()),
-        });
-        let first = self.items[0].record;
-        read.doing("read live records", path).map_err(|error| source.failed(error, first))
-    }
-
-    /// Calls `place` with each record and its start in `bytes`, to the beginning of which the run
-    /// was read.
-    fn place(&self, bytes: &mut [u8], mut place: impl FnMut(RecordToMove, usize)) {
-        let mut end = 0;
-        for item in self.items {
-            let LiveRecord { offset, length, .. } = item.record;
-            let (mut start, len) = ((offset - self.start) as usize, length as usize);
-            if !self.is_dense() {
-                bytes.copy_within(start..start + len, end);
-                (start, end) = (end, end + len);
-            }
-            place(*item, start);
-        }
-    }
-}
-
-/// Divides records, which are in the order of place, into runs.
-struct RecordRuns<'a> {
-    rest: &'a [RecordToMove],
-}
-
-impl<'a> RecordRuns<'a> {
-    /// Returns the next runs that fit in `most` bytes of memory while they are read, at least one
-    /// if there is one.
-    fn next_chunk(&mut self, most: u64) -> Vec<RecordRun<'a>> {
-        let (mut chunk, mut kept) = (Vec::new(), 0);
-        while let Some((run, behind)) = self.split() {
-            if !chunk.is_empty() && (kept + run.len()) as u64 > most {
-                break;
-            }
-            kept += run.kept();
-            chunk.push(run);
-            self.rest = behind;
-        }
-        chunk
-    }
-
-    /// Returns the next run, and the records behind it.
-    fn split(&self) -> Option<(RecordRun<'a>, &'a [RecordToMove])> {
-        let first = self.rest.first()?;
-        let mut end = first.record.offset;
-        let apart = self.rest.iter().position(|item| {
-            let is_far = item.source != first.source || item.record.offset > end + MAX_GAP_BYTES;
-            end = item.record.offset + u64::from(item.record.length);
-            let is_first = item.record.offset == first.record.offset;
-            is_far || !is_first && end - first.record.offset > READ_BYTES as u64
-        });
-        let (run, behind) = self.rest.split_at(apart.unwrap_or(self.rest.len()));
-        Some((RecordRun::of(run), behind))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns records of two segments: one of `length` bytes every `step` bytes.
-    fn items(count: u64, length: u32, step: u64) -> Vec<RecordToMove> {
-        let record = |rank| LiveRecord { rank, length, offset: rank * step };
-        let of = |source| move |rank| RecordToMove { source, record: record(rank) };
-        (0..count).map(of(0)).chain((0..count).map(of(1))).collect()
-    }
-
-    #[test]
-    fn chunks_fit_in_memory_and_have_all_records() {
-        let cases =
-            [(3000, 1000, 1000), (3000, 1000, 3000), (40, 1000, 100_000), (7, 5 << 20, 6 << 20)];
-        for (count, length, step) in cases {
-            let items = items(count, length, step);
-            for most in [32 << 10, 1 << 20, 2 << 20, 16 << 20, 1 << 40] {
-                let (mut runs, mut seen, mut chunks) = (RecordRuns { rest: &items }, Vec::new(), 0);
-                loop {
-                    let chunk = runs.next_chunk(most);
-                    let Some(last) = chunk.last() else { break };
-                    chunks += 1;
-                    let before: usize = chunk[..chunk.len() - 1].iter().map(RecordRun::kept).sum();
-                    let fits = (before + last.len()) as u64 <= most;
-                    assert!(fits || chunk.len() == 1, "{length} every {step} in {most}");
-                    let place = |item: &RecordToMove| (item.source, item.record.offset);
-                    seen.extend(chunk.iter().flat_map(|run| run.items).map(place));
-                }
-                let all: Vec<_> = items.iter().map(|it| (it.source, it.record.offset)).collect();
-                assert!(seen == all, "{} of {} records", seen.len(), all.len());
-                assert!(most < 1 << 40 || chunks == 1);
-            }
-        }
     }
 }

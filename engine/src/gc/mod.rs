@@ -40,6 +40,7 @@ pub mod picker;
 pub mod punch;
 pub mod quarantine;
 pub mod record_list;
+mod record_runs;
 pub mod relocate;
 pub mod settings;
 pub mod survey;

@@ -1,9 +1,9 @@
 //! Floor 3: segments, the files of records. *Log segments* hold records in the order of commits:
 //! they are the write-ahead log and the home of values that were separated at write. *Sorted
 //! segments* hold, in the order of keys, records that value GC or a compaction job copied from
-//! others, or that a flush made of the values in memtables. Where value GC moves more than fits in
-//! its memory, such a segment has several parts, each in the order of keys. Both kinds have one
-//! format, and no reader relies on the order.
+//! others, or that a flush made of the values in memtables. Where value GC moves more of log
+//! segments than fits in its memory, such a segment has several parts, each in the order of keys.
+//! Both kinds have one format, and no reader relies on the order.
 //!
 //! Data flow: a commit group becomes frames in the [`SegmentWriter`], which returns a value pointer
 //! for each record; a reader resolves a pointer with [`Segment::read_value`]; recovery and checks

@@ -1,6 +1,6 @@
 //! Writes a sorted segment: records in key order, copied from other segments by value GC or by a
 //! compaction job, or made by a flush from the values of memtables. The order is the caller's;
-//! value GC writes several parts, each in key order, if its memory is too small for one.
+//! value GC writes several parts, each in key order, of log segments that exceed its memory.
 //!
 //! A copied record keeps its fields and thus its length, unless only one of the two segments is
 //! encrypted; its checksum is computed anew, because the seed contains the segment's epoch and the

@@ -168,6 +168,44 @@ fn a_small_store_that_is_never_idle_frees_garbage_where_scans_wait_for_it() {
     });
 }
 
+/// Value GC rests for two seconds after a piece was put in order, as segments die by themselves
+/// then. Where the next piece waits for room, it must not.
+#[test]
+fn pieces_that_wait_for_room_follow_each_other() {
+    let options = || {
+        let gc = GcOptions { max_space_amplification: 1.8, ..options().gc };
+        let keyspace = KeyspaceOptions {
+            table_bytes: 16 << 10,
+            memtable_bytes: 256 << 10,
+            level_base_bytes: 1 << 20,
+            ..options().keyspace
+        };
+        Options { gc, keyspace, segment_bytes: 1 << 20, ..options() }
+    };
+    simulate(9, STEPS * 2, |env, _| {
+        let db = open(env, options());
+        load(&db, 0);
+        // No segment is without a live value.
+        for number in (0..KEYS).map(|number| number * 677 % KEYS).filter(|number| number % 3 > 0) {
+            db.default_keyspace().put(key(number), value(number, VALUE_BYTES)).unwrap();
+        }
+        let begun = env.clock.now();
+        let mut reads = 100;
+        for round in 0..200 {
+            db.default_keyspace().put(key(round), value(round, VALUE_BYTES)).unwrap();
+            reads = scan(&db, 0);
+            if reads < 25 {
+                break;
+            }
+            env.threads.sleep(Duration::from_millis(200));
+        }
+        let took = env.clock.now() - begun;
+        println!("{reads} reads for 100 values after {took:?}");
+        assert!(reads < 25 && took < Duration::from_secs(1), "{reads} after {took:?}");
+        assert!(db.check().unwrap().is_clean());
+    });
+}
+
 /// Guards against a range that is rewritten again and again: where every value is overwritten
 /// after each scan, scans have to pay for each rewriting.
 #[test]

@@ -10,10 +10,12 @@ use crate::gc::relocate::{self, MoveReport, VictimRecords};
 use crate::version::job::JobResult;
 use std::time::Duration;
 
-/// One relocation moves at most this part (one in this many) of the live bytes, or one segment.
+/// Near the ceiling one relocation moves at most this part (one in this many) of the live bytes, or
+/// one segment. Further below it, it may take half of the room that is left, so that it makes fewer
+/// and longer runs.
 const GROUP_PART: u64 = 128;
 /// Records that are being moved take this part (one in this many) of GC's memory: 16 MiB by
-/// default, in parts of which moved values are in key order.
+/// default.
 const COPY_PART: u64 = 8;
 /// One relocation moves at most this many bytes, or one segment.
 const MAX_GROUP_BYTES: u64 = 64 << 20;
@@ -28,7 +30,8 @@ impl Collector {
     ) -> Vec<VictimRecords> {
         let room = self.parts.committer.room_for_job();
         let liveness_scan = &mut state.knowledge.liveness_scan;
-        let budget = (facts.live_bytes / GROUP_PART).min(MAX_GROUP_BYTES).min(room);
+        let budget = (facts.live_bytes / GROUP_PART).max(self.room() / 2);
+        let budget = budget.min(MAX_GROUP_BYTES).min(room);
         let (mut group, mut bytes, mut walk) = (Vec::new(), 0, None);
         for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Relocate) {
             let Some(live) = liveness_scan.segments.get_mut(&victim.id) else {
