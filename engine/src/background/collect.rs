@@ -187,14 +187,17 @@ impl Background {
         if self.committer.stall_controller().reserve.is_low() {
             return Mode::Low;
         }
-        if self.is_put_in_order(now) && self.collector.asked_room() == 0 {
-            return Mode::Busy;
+        // What scans have paid for does not wait for processor time that nobody wants.
+        let is_asked = self.collector.asked_room() > 0;
+        match self.is_put_in_order(now) {
+            Some(true) => return Mode::Busy,
+            Some(false) => return if is_asked { Mode::Spare } else { Mode::Busy },
+            None => {}
         }
         if now.saturating_sub(foreground.since) >= IDLE_AFTER {
             return Mode::Idle;
         }
-        // Scans have paid for it, so it does not wait for processor time that nobody wants.
-        if self.collector.asked_room() > 0 {
+        if is_asked {
             return Mode::Spare;
         }
         let idle = self.runtime.env.threads.idle_processor_time();
@@ -206,11 +209,13 @@ impl Background {
         }
     }
 
-    /// Returns true while values are put in order, piece by piece. Segments then die by themselves:
-    /// to settle meanwhile would move what is about to be moved anyway.
-    fn is_put_in_order(&self, now: Duration) -> bool {
+    /// Returns true while values are put in order, and false for some time behind that, in which
+    /// the next piece may follow. Segments then die by themselves: to settle meanwhile would move
+    /// what is about to be moved anyway.
+    fn is_put_in_order(&self, now: Duration) -> Option<bool> {
         let state = self.state.lock();
-        state.ordering || state.ordered_at.is_some_and(|at| now.saturating_sub(at) < IDLE_AFTER)
+        let is_recent = state.ordered_at.is_some_and(|at| now.saturating_sub(at) < IDLE_AFTER);
+        (state.ordering || is_recent).then_some(state.ordering)
     }
 
     /// Moves the head of the log on, so that segments before it can be freed. Does nothing while a

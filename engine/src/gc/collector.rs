@@ -5,9 +5,9 @@
 //! A liveness scan serves several relocations. What it found dead stays dead (I6); what it found
 //! live may have died since, and then moving it is wasted. So a new one is taken only when enough
 //! was written to make another choice likely. For log segments that were closed meanwhile a look at
-//! the tables that reference them is enough. Relocations are small, so that the space they take
-//! before they free any stays small, too. While users write, another thread takes the liveness
-//! scan, and the findings of the previous one are freed meanwhile.
+//! the tables that reference them is enough. Near the ceiling relocations are small, so that the
+//! space they take before they free any stays small, too. While users write, another thread takes
+//! the liveness scan, and the findings of the previous one are freed meanwhile.
 //!
 //! Locks: `state` is held for the length of a step. So steps are serial, and nothing but a step
 //! removes relocations or frees segments that are not dead as a whole. `quarantine` is a leaf, held
@@ -29,7 +29,7 @@ use crate::gc::bounds::SpaceBounds;
 use crate::gc::facts::{PunchCost, SegmentFault, SpaceFacts};
 use crate::gc::freed::FreeingRate;
 use crate::gc::hidden_sample;
-use crate::gc::hidden_share::{HiddenSample, HiddenShare};
+use crate::gc::hidden_share::HiddenShare;
 use crate::gc::live_estimate::{LiveEstimate, Written};
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::{GcPlan, Mode, Policy, pick};
@@ -65,8 +65,6 @@ enum CollectorAction {
     Look,
     /// Begins a liveness scan.
     Count,
-    /// Looks at a sample of keys whether a liveness scan would find anything.
-    Sample,
     /// Frees victims that are listed.
     Free,
     /// Asks for a flush.
@@ -262,7 +260,6 @@ impl Collector {
         match action {
             CollectorAction::Look => self.look_at_new(state, &facts, mode)?,
             CollectorAction::Count => self.begin_liveness_scan(state, &facts, mode)?,
-            CollectorAction::Sample => self.sample_inserts(state, &facts, mode)?,
             CollectorAction::Free => self.free(state, &facts, &plan)?,
             CollectorAction::Flush(advice) => return Ok(CollectorStep::Flush(advice)),
             CollectorAction::Await => self.await_liveness_scan(state),
@@ -282,10 +279,8 @@ impl Collector {
         let is_counting = state.counting.is_some();
         if self.wants_look(state, plan) {
             CollectorAction::Look
-        } else if let Some(count) =
-            self.wants_count(state, facts, plan, mode).filter(|_| !is_counting)
-        {
-            count
+        } else if !is_counting && self.wants_liveness_scan(state, facts, plan, mode) {
+            CollectorAction::Count
         } else if self.has_work(state, plan) {
             CollectorAction::Free
         } else if let Some(advice) = plan.advice {
@@ -465,19 +460,14 @@ impl Collector {
         if !wants_sample(state, facts, mode) {
             return Ok(());
         }
-        let sample = self.take_sample()?;
-        state.hidden_share.learn(sample, &facts.tree);
-        facts.live_bytes = state.hidden_share.live(&facts.tree);
-        Ok(())
-    }
-
-    /// Looks at a sample of keys how many entries hide others.
-    fn take_sample(&self) -> JobResult<HiddenSample> {
         let context = &self.parts.runtime;
         let keyspaces: Vec<_> = self.views()?.iter().map(|view| view.levels.clone()).collect();
         let sample =
             hidden_sample::take(&keyspaces, &*context.env.random, || context.check_closing());
-        sample.inspect_err(|error| self.note_walk(error))
+        let sample = sample.inspect_err(|error| self.note_walk(error))?;
+        state.hidden_share.learn(sample, &facts.tree);
+        facts.live_bytes = state.hidden_share.live(&facts.tree);
+        Ok(())
     }
 }
 

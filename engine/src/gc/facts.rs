@@ -80,14 +80,6 @@ impl SpaceFacts {
         (self.unflushed_bytes.saturating_add(most / 2) / most).max(1)
     }
 
-    /// Returns the bytes that are known to have died since the last liveness scan: no table
-    /// references them any more.
-    pub fn dead_since(&self) -> u64 {
-        let new = self.segments.iter().filter(|it| it.is_collectable() && !it.counted);
-        let dead = new.map(SegmentFacts::garbage);
-        dead.fold(self.unreferenced_since, u64::saturating_add)
-    }
-
     /// Sums up the garbage of the segments that a consumer keeps, once these are marked.
     pub fn sum_followed(&mut self) {
         let followed = self.segments.iter().filter(|it| it.fault == Some(SegmentFault::Followed));

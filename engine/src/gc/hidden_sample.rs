@@ -39,7 +39,7 @@ pub fn take(
         }
     }
     let all = upper.iter().map(|run| table_bytes(run.tables)).fold(0, u64::saturating_add);
-    let mut sample = HiddenSample { bytes: all, ..HiddenSample::default() };
+    let mut sample = HiddenSample::default();
     if all == 0 {
         return Ok(sample);
     }

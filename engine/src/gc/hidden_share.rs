@@ -54,8 +54,6 @@ pub struct HiddenSample {
     pub hiding: f64,
     /// The sum over the blocks of the number of such entries per byte of the block's table.
     pub density: f64,
-    /// The bytes of the tables that the blocks were drawn from.
-    pub bytes: u64,
 }
 
 impl HiddenSample {
@@ -66,15 +64,6 @@ impl HiddenSample {
         self.blocks += 1;
         self.hiding += share;
         self.density += share * per_byte;
-    }
-
-    /// Returns the number of entries that newer ones hide, of all from which these were drawn.
-    pub fn hidden_entries(&self) -> u64 {
-        (self.mean_density() * self.bytes as f64) as u64
-    }
-
-    fn mean_density(&self) -> f64 {
-        self.density / f64::from(self.blocks.max(1))
     }
 }
 
@@ -113,7 +102,7 @@ impl HiddenShare {
     /// Returns the bytes of entries that newer ones hide. Those hidden are taken to be as long as
     /// the mean: a tombstone is short, and what it hides is not.
     fn hidden(&self, spread: &TreeSpread) -> u64 {
-        let density = self.sample.mean_density();
+        let density = self.sample.density / f64::from(self.sample.blocks.max(1));
         let mean = spread.bytes as f64 / spread.entries.max(1) as f64;
         ((density * spread.above_bytes as f64 * mean) as u64).min(spread.bytes)
     }

@@ -17,8 +17,6 @@ pub struct LiveCount {
     pub live_records: u64,
     /// The counters of writes when the scan began.
     pub written: Written,
-    /// Bytes of live keys and values that were inserted since the opening, if the scan told.
-    pub inserted_bytes: Option<u64>,
 }
 
 /// The counters of user writes since the opening.
@@ -36,6 +34,8 @@ pub struct LiveEstimate {
     last: Option<LiveCount>,
     /// The share of the bytes put that were inserts; `None` until liveness scans have shown it.
     insert_share: Option<f64>,
+    /// The number of liveness scans.
+    scans: u64,
 }
 
 /// Least part (one in this many) of the live bytes that has to be put between two liveness scans to
@@ -43,20 +43,20 @@ pub struct LiveEstimate {
 const LEAST_SAMPLE_PART: u64 = 100;
 
 impl LiveEstimate {
-    /// Learns from a liveness scan. The first one after an opening tells by the ages of entries
-    /// what was inserted; from then on more or less is live than before.
+    /// Learns what was live at the opening, as far as the first liveness scan still found it.
+    pub fn open(&mut self, live_bytes: u64, live_records: u64) {
+        self.last = Some(LiveCount { live_bytes, live_records, written: Written::default() });
+    }
+
+    /// Learns from a liveness scan.
     pub fn count(&mut self, counted: LiveCount) {
-        let (puts, inserted, live_bytes) = match self.last.replace(counted) {
-            Some(before) => {
-                let Since { puts, deleted } = before.since(counted.written);
-                let more = (counted.live_bytes + deleted).saturating_sub(before.live_bytes);
-                (puts, Some(more), before.live_bytes)
+        self.scans += 1;
+        if let Some(before) = self.last.replace(counted) {
+            let Since { puts, deleted } = before.since(counted.written);
+            if puts > before.live_bytes / LEAST_SAMPLE_PART {
+                let inserted = (counted.live_bytes + deleted).saturating_sub(before.live_bytes);
+                self.insert_share = Some((inserted as f64 / puts as f64).min(1.0));
             }
-            None => (counted.written.put_bytes, counted.inserted_bytes, counted.live_bytes),
-        };
-        let Some(inserted) = inserted else { return };
-        if puts > live_bytes / LEAST_SAMPLE_PART {
-            self.insert_share = Some((inserted as f64 / puts as f64).min(1.0));
         }
     }
 
@@ -129,48 +129,7 @@ const SPARE_RENEW_PART: u64 = 2;
 /// part (one in this many) of the live bytes was rewritten.
 const HURRY_PART: u64 = 64;
 
-/// While at least this share of the bytes put were inserts...
-const MOSTLY_INSERTED: f64 = 0.9;
-/// ...and at most this part (one in this many) of what came since is dead or hides something, a
-/// sample of keys stands for a liveness scan. A load of 4 million values of 1 KiB spends a twelfth
-/// of its processor time on liveness scans otherwise, which find nothing to free.
-const HIDDEN_PART: u64 = 16;
-/// Of what came since, at most this part (one in this many) may be in memtables, where a sample
-/// does not look.
-const UNFLUSHED_PART: u64 = 4;
-
 impl LiveEstimate {
-    /// Returns true if a sample of keys may show that the liveness scan that is due would find
-    /// hardly anything: users insert, space is below its bound if they go on with that, and few of
-    /// the bytes put since the last scan are known to be dead.
-    pub fn may_do_without(&self, need: &LivenessScanNeed, dead_since: u64) -> bool {
-        let puts = self.last.unwrap_or_default().since(need.written).puts;
-        let likely = self.likely(need.written);
-        matches!(need.mode, Mode::Busy | Mode::Spare)
-            && self.insert_share.is_some_and(|share| share >= MOSTLY_INSERTED)
-            && dead_since <= puts / HIDDEN_PART
-            && need.allocated <= need.bounds.of(need.mode, likely).start()
-    }
-
-    /// Takes the likely estimate for a count, if a sample of keys confirms it: `hidden_entries`
-    /// hide older ones in all tables, which have all that was written but for `unflushed` bytes.
-    /// Returns false if users may have begun to overwrite.
-    pub fn grow(&mut self, written: Written, unflushed: u64, hidden_entries: u64) -> bool {
-        let last = self.last.unwrap_or_default();
-        let mean = (last.live_bytes / last.live_records.max(1)).max(1);
-        let puts = last.since(written).puts;
-        let is_confirmed = unflushed <= puts / UNFLUSHED_PART
-            && hidden_entries.saturating_mul(mean) <= puts / HIDDEN_PART;
-        if is_confirmed {
-            let written = Written { put_bytes: written.put_bytes - unflushed, ..written };
-            let live_bytes = self.likely(written);
-            let live_records = live_bytes / mean;
-            let grown = LiveCount { live_bytes, live_records, written, inserted_bytes: None };
-            self.last = Some(grown);
-        }
-        is_confirmed
-    }
-
     /// Returns true if a liveness scan is due: space may be over its bound, and enough was written
     /// since the last one to find more. The time that counting takes stays in proportion to what is
     /// written.
@@ -196,12 +155,12 @@ impl LiveEstimate {
         if changed == 0 || changed < enough {
             return false;
         }
-        // Where most of what is put counts as inserted, space may exceed the bound unnoticed once
-        // users overwrite. If a scan began only at the bound, they would be far above it by the end
-        // of the scan.
-        let mark = match self.insert_share() < MOSTLY_INSERTED {
-            true => marks.start(),
-            false => marks.half_way().min(marks.start()),
+        // As long as the share of inserts is that since the opening, space may exceed the bound
+        // unnoticed. If a scan began only at the bound, overwriting writers would be far above it
+        // by the end of the scan.
+        let mark = match self.scans {
+            0 | 1 => marks.half_way().min(marks.start()),
+            _ => marks.start(),
         };
         is_idle || need.allocated > mark
     }

@@ -29,7 +29,6 @@ use crate::base::iter::{CurrentKey, EntryIter};
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::base::range_tombstone::RangeCover;
-use crate::gc::inserted::Inserted;
 use crate::gc::record_list::{LiveRecord, RecordList};
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
@@ -81,8 +80,9 @@ pub struct LivenessScan {
     pub inline_bytes: u64,
     /// What lies after `seqno`.
     pub newer: Newer,
-    /// Bytes of keys and values that were inserted after [`Scope::inserted_since`].
-    pub inserted_bytes: Option<u64>,
+    /// What was live at [`Scope::before`], as far as no merge has dropped it since: how many
+    /// entries, and bytes of their keys and values.
+    pub live_before: (u64, u64),
     /// Number of live entries, including those with values in segments.
     pub entries: u64,
     /// Number of entries that the walk passed.
@@ -145,8 +145,8 @@ pub struct Scope {
     pub max_list_bytes: usize,
     /// The number of this walk, which no other walk has.
     pub walk: u64,
-    /// The number after which inserts are summed up, if they are.
-    pub inserted_since: Option<SeqNo>,
+    /// An older number for which it is told, too, how much was live; 0 if it is not wanted.
+    pub before: SeqNo,
 }
 
 /// Takes the liveness scan. It calls `go_on` every few milliseconds; an error of that ends the
@@ -169,7 +169,6 @@ pub fn take(scope: &Scope, mut go_on: impl FnMut() -> JobResult) -> JobResult<Li
         "a live record belongs to a live entry"
     );
     walk.liveness_scan.segments = walk.segments.into_iter().collect();
-    walk.liveness_scan.inserted_bytes = walk.inserted.map(Inserted::bytes);
     Ok(walk.liveness_scan)
 }
 
@@ -191,7 +190,6 @@ struct LivenessWalk<'a> {
     listed_segments: usize,
     list_bytes: usize,
     rank: u64,
-    inserted: Option<Inserted>,
 }
 
 impl<'a> LivenessWalk<'a> {
@@ -213,7 +211,6 @@ impl<'a> LivenessWalk<'a> {
             listed_segments: scope.wanted.len(),
             list_bytes: 0,
             rank: 0,
-            inserted: scope.inserted_since.map(Inserted::since),
         }
     }
 
@@ -235,14 +232,16 @@ impl<'a> LivenessWalk<'a> {
         let mut is_hidden = false;
         // The stratum in which the last entry after S that hides older ones was found.
         let mut newer: Option<usize> = None;
+        // True if the newest entry of `key` up to `before` was met.
+        let mut is_known_before = false;
         iter.seek_to_first()?;
         while iter.valid() {
             if key.enter(&order, iter.user_key()) {
-                (seen, is_hidden, newer) = (None, false, None);
-                self.inserted.iter_mut().for_each(Inserted::enter_key);
+                (seen, is_hidden, newer, is_known_before) = (None, false, None, false);
             }
             let trailer = iter.trailer();
-            self.take_for_inserts(key.bytes(), trailer, iter.payload())?;
+            is_known_before =
+                is_known_before || self.note_before(&key, trailer, iter.payload(), &mut cover)?;
             if trailer.seqno() <= self.scope.seqno {
                 let stratum = stratum(snapshots, trailer.seqno());
                 let reader = oldest_reader(snapshots, stratum, self.scope.seqno);
@@ -286,14 +285,24 @@ impl<'a> LivenessWalk<'a> {
         self.place(&mut placing, go_on)
     }
 
-    /// Notes whether an entry that was visible when the scan began makes its key an inserted one.
-    fn take_for_inserts(&mut self, key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
-        let is_visible = trailer.seqno() <= self.scope.visible;
-        if let Some(inserted) = self.inserted.as_mut().filter(|_| is_visible) {
-            let slot = Slot::decode(trailer.kind()?, payload)?;
-            inserted.take(trailer.seqno(), (slot != Slot::Delete).then(|| pair_bytes(key, slot)));
+    /// Notes the newest entry of a key up to `before`; returns false if this is a newer one.
+    fn note_before(
+        &mut self,
+        key: &CurrentKey,
+        trailer: Trailer,
+        payload: &[u8],
+        cover: &mut RangeCover,
+    ) -> Result<bool> {
+        if trailer.seqno() > self.scope.before {
+            return Ok(false);
         }
-        Ok(())
+        let slot = Slot::decode(trailer.kind()?, payload)?;
+        if slot != Slot::Delete && !cover.hides(key.bytes(), trailer.seqno(), self.scope.before) {
+            let (entries, bytes) = self.liveness_scan.live_before;
+            self.liveness_scan.live_before =
+                (entries + 1, bytes.saturating_add(pair_bytes(key.bytes(), slot)));
+        }
+        Ok(true)
     }
 
     /// Returns true if a range tombstone up to V, but not up to S, hides an entry of the stratum

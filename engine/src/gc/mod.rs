@@ -6,8 +6,7 @@
 //! - [`facts`] describe where the space is, [`picker`] decides what to free next, and [`explain`]
 //!   gives the reasons.
 //! - [`log_tail`] decides when a flush has to come first, [`bounds`] when GC begins.
-//! - [`live_estimate`] says how much is live, and when to count again, also by what the first scan
-//!   found `inserted`; `hidden_share` says it where
+//! - [`live_estimate`] says how much is live, and when to count again; `hidden_share` says it where
 //!   all values are in tables, by a sample of keys (`hidden_sample`), and nothing is counted.
 //!   Meanwhile writers are held up by the rule in [`ceiling`](crate::throttle::ceiling), by how
 //!   fast space comes back (`freed`).
@@ -31,7 +30,6 @@ mod first_scan;
 mod freed;
 mod hidden_sample;
 pub mod hidden_share;
-mod inserted;
 pub mod live_estimate;
 pub mod liveness_scan;
 pub mod log_tail;

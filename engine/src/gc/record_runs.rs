@@ -19,24 +19,26 @@ pub struct RecordToMove {
     pub record: LiveRecord,
 }
 
-/// Records are copied by ranges of keys if at most one in so many breaks the order of keys in its
-/// segment: the reads of a part are as long then as those of all.
-const LEAST_STRETCH: usize = 64;
+/// Records are copied by ranges of keys if a part has at least so many bytes of each stretch of a
+/// source that is in the order of keys. With less, gaps would be read over, or reads be short.
+const LEAST_SLICE_BYTES: u64 = 2 * MAX_GAP_BYTES;
 
 /// Divides the records into parts that are copied one after the other, each in the order of places.
 pub fn parts(items: &mut [RecordToMove], most_bytes: u64) -> Vec<&mut [RecordToMove]> {
     let by_place = |item: &RecordToMove| (item.source, item.record.offset);
     items.sort_unstable_by_key(by_place);
     let is_break = |pair: &&[RecordToMove]| {
-        pair[0].source == pair[1].source && pair[0].record.rank > pair[1].record.rank
+        pair[0].source != pair[1].source || pair[0].record.rank > pair[1].record.rank
     };
-    let breaks = items.windows(2).filter(is_break).count();
-    // Gaps that are read over take memory, too: at most as much as the records.
+    let stretches = 1 + items.windows(2).filter(is_break).count() as u64;
+    // Gaps that are read over take memory, too: about as much as the records at most.
     let most = most_bytes / 2;
     let bytes = |items: &[RecordToMove]| -> u64 {
         items.iter().map(|item| u64::from(item.record.length)).sum()
     };
-    if bytes(items) <= most || breaks > items.len() / LEAST_STRETCH {
+    let all = bytes(items);
+    let slice = u128::from(all / stretches) * u128::from(most) / u128::from(all.max(1));
+    if all <= most || slice < LEAST_SLICE_BYTES.into() {
         return vec![items];
     }
     items.sort_unstable_by_key(|item| item.record.rank);

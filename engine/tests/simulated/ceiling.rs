@@ -82,27 +82,3 @@ fn space_stays_below_the_ceiling_while_large_memtables_are_flushed() {
         });
     }
 }
-
-/// A load that only inserts was scanned again and again, though there was nothing to free. A sample
-/// of keys tells that now, and that overwrites have begun.
-#[test]
-fn a_load_is_hardly_scanned_and_overwrites_after_it_are_noticed() {
-    // A memtable of pointers has many values.
-    for (separation, memtable) in [(Separation::AtWrite, 16), (Separation::AtFlush, 512)] {
-        simulate(SEED, STEPS, |env, simulation| {
-            let db = open(env, options(separation, memtable << 10));
-            (0..KEYS).for_each(|number| put(&db, number, 0));
-            let scanned = || db.stats().gc.liveness_scan_entries as usize;
-            let of_load = scanned();
-            let mut most = 0;
-            for count in 0..KEYS {
-                put(&db, (count.wrapping_mul(2_654_435_761) >> 7) % KEYS, 1 + count);
-                most = most.max(simulation.used());
-            }
-            let (all, most) = (scanned(), most as f64 / LIVE as f64);
-            println!("{separation:?}: {of_load} entries, {all} after overwrites, {most:.2}");
-            assert!(of_load < KEYS * 2 / 3 && all > of_load + KEYS, "{of_load} and {all} entries");
-            assert!((1.5..2.0).contains(&most), "{separation:?}: {most}");
-        });
-    }
-}

@@ -71,7 +71,7 @@ pub(super) fn scope(
         wanted_only,
         max_list_bytes: 160_000,
         walk: 1 + u64::from(wanted_only),
-        inserted_since: None,
+        before: 0,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The collector's counting: when and how it takes a liveness scan or a look at new segments.
 
 use super::beside::Beside;
-use super::{Collector, CollectorAction, CollectorState};
+use super::{Collector, CollectorState};
 use crate::base::error::Error;
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
@@ -45,61 +45,42 @@ struct Start {
 }
 
 impl Collector {
-    /// Returns how to learn what is live, if the knowledge is too old, or too little, to decide by.
-    pub(super) fn wants_count(
+    /// Returns true if the knowledge is too old, or too little, to decide by.
+    pub(super) fn wants_liveness_scan(
         &self,
         state: &CollectorState,
         facts: &SpaceFacts,
         plan: &GcPlan,
         mode: Mode,
-    ) -> Option<CollectorAction> {
-        if mode.is_off() || !facts.segments.iter().any(|s| s.sealed) || !facts.has_references() {
-            return None;
+    ) -> bool {
+        if mode.is_off() || !facts.segments.iter().any(|s| s.sealed) {
+            return false;
         }
+        if !facts.has_references() {
+            return false;
+        }
+        let written = self.written();
         if !state.is_counted {
-            let is_due = is_first_scan_due(&self.first_scan_need(facts), mode);
-            return is_due.then_some(CollectorAction::Count);
+            return is_first_scan_due(&self.first_scan_need(facts), mode);
         }
-        let bounds = self.bounds_at(facts);
-        let is_over = facts.allocated() > bounds.of(mode, facts.live_bytes).start();
-        let is_released = (is_over || mode == Mode::Idle) && self.is_released(state);
+        if plan.after_look > 0 {
+            // A look has no room for its lists, so a new liveness scan is needed.
+            return true;
+        }
+        let is_over = facts.allocated() > self.bounds_at(facts).of(mode, facts.live_bytes).start();
+        if (is_over || mode == Mode::Idle) && self.is_released(state) {
+            return true;
+        }
         let exhausted = !self.has_work(state, plan);
-        // A look that there is no room for needs a new liveness scan.
-        if plan.after_look > 0 || is_released || exhausted && self.wants_lists(state, plan) {
-            return Some(CollectorAction::Count);
-        }
-        let need = LivenessScanNeed {
-            allocated: facts.allocated(),
-            bounds,
-            mode,
-            written: self.written(),
-            unreferenced_since: facts.unreferenced_since,
-            exhausted,
-        };
-        match state.live.is_liveness_scan_due(&need) {
-            true if state.live.may_do_without(&need, facts.dead_since()) => {
-                Some(CollectorAction::Sample)
-            }
-            true => Some(CollectorAction::Count),
-            false => None,
-        }
-    }
-
-    /// Looks at a sample of keys whether what was put since the last liveness scan was inserted, as
-    /// what was put before. Begins a liveness scan unless it was.
-    pub(super) fn sample_inserts(
-        &self,
-        state: &mut CollectorState,
-        facts: &SpaceFacts,
-        mode: Mode,
-    ) -> JobResult {
-        // What memtables have is not in the sample.
-        let unflushed = facts.unflushed_bytes.saturating_add(facts.pointed_bytes);
-        let (written, hidden_entries) = (self.written(), self.take_sample()?.hidden_entries());
-        match state.live.grow(written, unflushed, hidden_entries) {
-            true => Ok(()),
-            false => self.begin_liveness_scan(state, facts, mode),
-        }
+        exhausted && self.wants_lists(state, plan)
+            || state.live.is_liveness_scan_due(&LivenessScanNeed {
+                allocated: facts.allocated(),
+                bounds: self.bounds_at(facts),
+                mode,
+                written,
+                unreferenced_since: facts.unreferenced_since,
+                exhausted,
+            })
     }
 
     /// Returns what is taken for live before the first liveness scan: all that tables reference,
@@ -265,8 +246,11 @@ impl Collector {
         context.emit(Event::LivenessScanEnded { entries, took });
         let Start { facts, written, snapshots } = start;
         let (live_bytes, live_records) = (liveness_scan.live_bytes(), liveness_scan.live_entries());
-        let inserted_bytes = liveness_scan.inserted_bytes;
-        state.live.count(LiveCount { live_bytes, live_records, written, inserted_bytes });
+        if !state.is_counted {
+            let (records, bytes) = liveness_scan.live_before;
+            state.live.open(bytes, records);
+        }
+        state.live.count(LiveCount { live_bytes, live_records, written });
         state.is_counted = true;
         // A snapshot at or after the scan's sequence number kept nothing live in it.
         state.snapshots = snapshots.into_iter().filter(|&it| it < liveness_scan.seqno).collect();
@@ -325,8 +309,8 @@ impl Collector {
         let max_list_bytes = self.max_list_bytes().saturating_sub(in_use);
         state.walks += 1;
         let walk = state.walks;
-        let inserted_since = (!state.is_counted).then_some(self.opened_at);
-        let scope = Scope {
+        let before = if state.is_counted { 0 } else { self.opened_at };
+        Ok(Scope {
             seqno,
             visible,
             snapshots,
@@ -335,9 +319,8 @@ impl Collector {
             wanted_only,
             max_list_bytes,
             walk,
-            inserted_since,
-        };
-        Ok(scope)
+            before,
+        })
     }
 
     /// Returns true if log segments that were closed since the liveness scan are worth a look, and

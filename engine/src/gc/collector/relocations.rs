@@ -30,7 +30,10 @@ impl Collector {
     ) -> Vec<VictimRecords> {
         let room = self.parts.committer.room_for_job();
         let liveness_scan = &mut state.knowledge.liveness_scan;
-        let budget = (facts.live_bytes / GROUP_PART).max(self.room() / 2);
+        let urgent = self.bounds_at(facts).ceiling(facts.live_bytes).start();
+        let pending = state.puncher.due_bytes(&self.parts.runtime);
+        let left = urgent.saturating_sub(facts.allocated().saturating_add(pending));
+        let budget = (facts.live_bytes / GROUP_PART).max(left / 2);
         let budget = budget.min(MAX_GROUP_BYTES).min(room);
         let (mut group, mut bytes, mut walk) = (Vec::new(), 0, None);
         for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Relocate) {

@@ -12,12 +12,7 @@ fn written(put_mib: u64, deletes: u64) -> Written {
 }
 
 fn counted(live_mib: u64, written: Written) -> LiveCount {
-    LiveCount {
-        live_bytes: live_mib * MIB,
-        live_records: live_mib * 1024,
-        written,
-        inserted_bytes: None,
-    }
+    LiveCount { live_bytes: live_mib * MIB, live_records: live_mib * 1024, written }
 }
 
 #[test]
@@ -40,17 +35,21 @@ fn puts_are_taken_for_inserts_until_a_liveness_scan_proves_otherwise() {
 
 /// Until a second scan all puts counted as inserts, so a tight ceiling was passed meanwhile.
 #[test]
-fn the_first_scan_tells_inserts_by_the_ages_of_entries() {
+fn what_was_live_at_the_opening_tells_inserts_to_the_first_scan() {
     let mut live = LiveEstimate::default();
-    live.count(LiveCount { inserted_bytes: Some(20 * MIB), ..counted(100, written(80, 0)) });
+    live.open(80 * MIB, 80 * 1024);
+    live.count(counted(100, written(80, 0)));
     assert_eq!(live.insert_share(), 0.25);
     assert_eq!(live.likely(written(120, 0)), 110 * MIB);
-    // A later scan knows it by what is live.
-    live.count(LiveCount { inserted_bytes: Some(0), ..counted(110, written(100, 0)) });
-    assert_eq!(live.insert_share(), 0.5);
-    let mut few = LiveEstimate::default();
-    few.count(LiveCount { inserted_bytes: Some(0), ..counted(1000, written(1, 0)) });
-    assert_eq!(few.insert_share(), 1.0, "a few puts prove nothing");
+    // What was put and deleted since counts for neither.
+    let mut queue = LiveEstimate::default();
+    queue.open(100 * MIB, 100 * 1024);
+    queue.count(counted(100, written(80, 80 * 1024)));
+    assert_eq!(queue.insert_share(), 1.0);
+    let mut new = LiveEstimate::default();
+    new.open(0, 0);
+    new.count(counted(100, written(100, 0)));
+    assert_eq!(new.insert_share(), 1.0);
 }
 
 #[test]
@@ -176,41 +175,4 @@ fn loading_is_counted_a_few_times_only() {
         }
     }
     assert!((10..60).contains(&liveness_scans), "{liveness_scans}");
-}
-
-/// A store of 1000 MiB of which all was inserted, and 400 MiB were put since.
-fn loaded() -> LiveEstimate {
-    let mut live = LiveEstimate::default();
-    let inserted_bytes = Some(1000 * MIB);
-    live.count(LiveCount { inserted_bytes, ..counted(1000, written(1000, 0)) });
-    live
-}
-
-#[test]
-fn a_sample_may_do_while_users_insert() {
-    let may = |allocated_mib, mode, dead_mib: u64| {
-        let need = LivenessScanNeed { mode, ..need(allocated_mib, written(1400, 0)) };
-        loaded().may_do_without(&need, dead_mib * MIB)
-    };
-    assert!(may(1400, Mode::Busy, 0) && may(1400, Mode::Spare, 25));
-    assert!(!may(1400, Mode::Busy, 26), "much of what came is dead");
-    assert!(!may(1800, Mode::Busy, 0), "it is to be freed now");
-    assert!(!may(1400, Mode::Idle, 0), "there is time to count");
-    let mut overwritten = loaded();
-    overwritten.count(counted(1000, written(1400, 0)));
-    assert!(!overwritten.may_do_without(&need(1400, written(1800, 0)), 0));
-}
-
-#[test]
-fn a_sample_without_hidden_entries_stands_for_a_scan() {
-    let grown = |unflushed_mib: u64, hidden_mib: u64| {
-        let mut live = loaded();
-        let is_grown = live.grow(written(1400, 0), unflushed_mib * MIB, hidden_mib * 1024);
-        // What memtables have may be overwrites still.
-        (is_grown, live.at_least(written(1400, 0)) / MIB)
-    };
-    assert_eq!(grown(0, 0), (true, 1400));
-    assert_eq!(grown(100, 25), (true, 1300));
-    assert_eq!(grown(100, 26), (false, 1000), "some are overwritten");
-    assert_eq!(grown(101, 0), (false, 1000), "too much is unknown");
 }
