@@ -55,7 +55,7 @@ impl Separator {
 
     /// Returns the bytes of the entry's value if it is chosen for it when it is separated, and 0
     /// otherwise. Of a separated value they are those of its record, which a codec may have made
-    /// small, and to which a few are added; a value of nearly 16 KiB may not count.
+    /// small, and to which a few are added; a value of nearly 32 KiB may not count.
     pub fn chosen_bytes(&self, trailer: Trailer, payload: &[u8]) -> Result<u64> {
         let (bytes, is_chosen) = match Payload::decode(trailer.kind()?, payload)?.slot {
             Slot::Inline(value) => (value.len(), self.options.chooses_for(value.len())),

@@ -171,12 +171,12 @@ fn values_beside_large_ones_are_separated_at_write() {
     let (db, choices) = open(dir.path());
     let keyspace = db.default_keyspace();
     for round in 0..20 {
-        keyspace.put(format!("large {}", round % 3), vec![round; 16 << 10]).unwrap();
+        keyspace.put(format!("large {}", round % 3), vec![round; 32 << 10]).unwrap();
         put(&db, 200, u64::from(round)..u64::from(round) + 1, Durability::Os);
     }
     assert_eq!(choice(&db), Separation::AtWrite);
     check(&db, 200, 19);
-    assert_eq!(keyspace.get("large 1").unwrap().unwrap(), vec![19; 16 << 10]);
+    assert_eq!(keyspace.get("large 1").unwrap().unwrap(), vec![19; 32 << 10]);
     assert_eq!(*choices.0.lock().unwrap(), ["at_write"]);
 }
 
