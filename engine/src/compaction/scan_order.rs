@@ -12,8 +12,8 @@
 //! often a range was put in order, the more scans must have paid.
 //!
 //! A piece is a compaction of a few neighbouring tables within their level, as a reorganization is
-//! (`reorganize.rs`), with the same crash cases. Before tables below L0 are worth it, what lies
-//! above them is brought down: the memtable by a flush, L0 by a compaction.
+//! (`reorganize.rs`), with the same crash cases. What lies above is brought down first: the memtable
+//! by a flush, L0 by a compaction.
 
 use crate::base::key::KeyOrder;
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
@@ -167,6 +167,12 @@ pub fn pick(
         .collect();
     // The range that has lost most beyond its price comes first; of equals, that of lesser keys.
     due.sort_by_key(|range| std::cmp::Reverse(range.range.waste - range.price));
+    // What is brought down first is put in order with the rest. Left for later, it would be too
+    // little to be worth it, and cost each scan some reads.
+    let upper = pick_upper(keyspace, levels, busy, facts);
+    if let Some(pick) = upper.as_ref().filter(|pick| pick.bytes() <= facts.room) {
+        return OrderPick::Do(pick.clone());
+    }
     let (mut waits, mut lacks) = (false, 0);
     for (level, table, disorder) in due.iter().flat_map(|range| &range.tables) {
         waits = true;
@@ -181,11 +187,7 @@ pub fn pick(
     if waits {
         return OrderPick::Wait(lacks);
     }
-    match pick_upper(keyspace, levels, busy, facts) {
-        Some(pick) if pick.bytes() <= facts.room => OrderPick::Do(pick),
-        Some(pick) => OrderPick::Wait(pick.bytes()),
-        None => OrderPick::Nothing,
-    }
+    upper.map_or(OrderPick::Nothing, |pick| OrderPick::Wait(pick.bytes()))
 }
 
 /// Returns the strewn tables of range number `index`, unless scans have not paid for any of them.
