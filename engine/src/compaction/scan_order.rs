@@ -12,8 +12,8 @@
 //! often a range was put in order, the more scans must have paid.
 //!
 //! A piece is a compaction of a few neighbouring tables within their level, as a reorganization is
-//! (`reorganize.rs`), with the same crash cases. What lies above is brought down first: the memtable
-//! by a flush, L0 by a compaction.
+//! (`reorganize.rs`), with the same crash cases. What lies above is brought down first: the
+//! memtable by a flush, L0 by a compaction.
 
 use crate::base::key::KeyOrder;
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
