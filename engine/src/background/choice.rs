@@ -242,8 +242,11 @@ impl Background {
                     assert!(state.ordering, "one job for the order of values ends once");
                     state.ordering = false;
                     state.ordered_at = Some(self.runtime.env.clock.now());
-                    // The next one waits until value GC has counted what this one wrote.
-                    self.collector.forget_room();
+                    // The next one waits until value GC has counted what this one wrote. A
+                    // compaction of L0 wrote no values.
+                    if chosen.pick.level > 0 {
+                        self.collector.forget_room();
+                    }
                 }
             }
             BackgroundWork::Pin(_) => {

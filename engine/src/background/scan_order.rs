@@ -44,14 +44,15 @@ impl Background {
         let found = self.find_compaction(resting, turn, |keyspace, view| {
             let demand = demands.worth_a_look(keyspace.id, version.number)?;
             let segment_bytes = self.committer.log().segment_bytes();
+            // What waits for a flush is put in order with the rest.
+            let flushes = !view.immutables.is_empty() || self.wants_flush(keyspace, &demand);
             let facts = OrderFacts {
                 demand: &demand,
                 is_sorted: &|id: SegmentId| scan_order::is_sorted(&version, id),
                 room: room.min(most_bytes()),
                 segment_bytes: segment_bytes.min(scan_order::MAX_PIECE_BYTES),
+                flushes,
             };
-            // What waits for a flush is put in order with the rest.
-            let flushes = !view.immutables.is_empty() || self.wants_flush(keyspace, &demand);
             match scan_order::pick(keyspace.id, &view.levels, &state.busy, &facts) {
                 OrderPick::Do(pick) if pick.level > 0 || !flushes => {
                     Some((CompactionReason::ScanOrder, pick))

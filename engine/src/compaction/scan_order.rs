@@ -12,8 +12,8 @@
 //! often a range was put in order, the more scans must have paid.
 //!
 //! A piece is a compaction of a few neighbouring tables within their level, as a reorganization is
-//! (`reorganize.rs`), with the same crash cases. What lies above is brought down first: the
-//! memtable by a flush, L0 by a compaction.
+//! (`reorganize.rs`), with the same crash cases. What lies above is brought down first
+//! where it is much: the memtable by a flush, L0 by a compaction, unless a flush is coming.
 
 use crate::base::key::KeyOrder;
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
@@ -55,6 +55,8 @@ pub struct OrderFacts<'a> {
     pub room: u64,
     /// The bytes of values that a piece of several tables has at most.
     pub segment_bytes: u64,
+    /// True if a flush is about to bring more to L0.
+    pub flushes: bool,
 }
 
 /// The decision.
@@ -170,8 +172,9 @@ pub fn pick(
     // What is brought down first is put in order with the rest. Left for later, it would be too
     // little to be worth it, and cost each scan some reads.
     let upper = pick_upper(keyspace, levels, busy, facts);
-    if let Some(pick) = upper.as_ref().filter(|pick| pick.bytes() <= facts.room) {
-        return OrderPick::Do(pick.clone());
+    let fits = |pick: &Pick| pick.bytes() <= facts.room;
+    if let Some(pick) = upper.clone().filter(|pick| !facts.flushes && fits(pick)) {
+        return OrderPick::Do(pick);
     }
     let (mut waits, mut lacks) = (false, 0);
     for (level, table, disorder) in due.iter().flat_map(|range| &range.tables) {
@@ -187,7 +190,11 @@ pub fn pick(
     if waits {
         return OrderPick::Wait(lacks);
     }
-    upper.map_or(OrderPick::Nothing, |pick| OrderPick::Wait(pick.bytes()))
+    match upper {
+        Some(pick) if fits(&pick) => OrderPick::Do(pick),
+        Some(pick) => OrderPick::Wait(pick.bytes()),
+        None => OrderPick::Nothing,
+    }
 }
 
 /// Returns the strewn tables of range number `index`, unless scans have not paid for any of them.

@@ -19,9 +19,9 @@ const CEILING_PART: u64 = 5;
 /// Of a large slack at least this part (one in this many) is kept. What is under way does not grow
 /// with the database.
 const LEAST_CEILING_PART: u64 = 32;
-/// At most this part (one in this many) of the ceiling's slack is kept for flushes: near it a
-/// memtable is full with half of that, and another may wait for its flush. Where many keyspaces are
-/// written, more than that may be unflushed; a flush is then worth it for the log's tail.
+/// At most this part (one in this many) of the ceiling's slack is kept for flushes: near it the
+/// memtables that are written are full with half of that, and as much may wait for its flush. Where
+/// more than that is unflushed, a flush is worth it for the log's tail.
 const FLUSH_PART: u64 = 4;
 /// GC goes on until this part (one in this many) of a bound's slack is free below the mark at which
 /// it begins.

@@ -52,9 +52,14 @@ impl LiveEstimate {
     pub fn count(&mut self, counted: LiveCount) {
         self.scans += 1;
         if let Some(before) = self.last.replace(counted) {
-            let Since { puts, deleted } = before.since(counted.written);
+            // Where nothing was live before, what was deleted is as long as what is live now.
+            let sized = if before.live_records > 0 { before } else { counted };
+            let deletes = before.deletes_since(counted.written);
+            let deleted = deletes.saturating_mul(sized.mean_bytes());
+            let puts = before.since(counted.written).puts;
             if puts > before.live_bytes / LEAST_SAMPLE_PART {
-                let inserted = (counted.live_bytes + deleted).saturating_sub(before.live_bytes);
+                let now = counted.live_bytes.saturating_add(deleted);
+                let inserted = now.saturating_sub(before.live_bytes);
                 self.insert_share = Some((inserted as f64 / puts as f64).min(1.0));
             }
         }
@@ -92,12 +97,18 @@ struct Since {
 
 impl LiveCount {
     fn since(&self, written: Written) -> Since {
-        let deletes = written.deletes.saturating_sub(self.written.deletes);
-        let mean = self.live_bytes / self.live_records.max(1);
         Since {
             puts: written.put_bytes.saturating_sub(self.written.put_bytes),
-            deleted: deletes.saturating_mul(mean),
+            deleted: self.deletes_since(written).saturating_mul(self.mean_bytes()),
         }
+    }
+
+    fn deletes_since(&self, written: Written) -> u64 {
+        written.deletes.saturating_sub(self.written.deletes)
+    }
+
+    fn mean_bytes(&self) -> u64 {
+        self.live_bytes / self.live_records.max(1)
     }
 }
 
@@ -155,12 +166,12 @@ impl LiveEstimate {
         if changed == 0 || changed < enough {
             return false;
         }
-        // As long as the share of inserts is that since the opening, space may exceed the bound
-        // unnoticed. If a scan began only at the bound, overwriting writers would be far above it
-        // by the end of the scan.
-        let mark = match self.scans {
-            0 | 1 => marks.half_way().min(marks.start()),
-            _ => marks.start(),
+        // As long as the share of inserts is unknown, or that since the opening, space may exceed
+        // the bound unnoticed. If a scan began only at the bound, overwriting writers would be far
+        // above it by the end of the scan.
+        let mark = match self.insert_share {
+            Some(_) if self.scans > 1 => marks.start(),
+            _ => marks.half_way().min(marks.start()),
         };
         is_idle || need.allocated > mark
     }

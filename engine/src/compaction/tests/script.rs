@@ -281,6 +281,7 @@ fn order(facts: &PickerFacts, words: &[&str]) -> String {
         is_sorted: &is_sorted,
         room: value("room").map_or(u64::MAX, number),
         segment_bytes: value("segment").map_or(1, number),
+        flushes: value("flushes").is_some(),
     };
     match scan_order::pick(KEYSPACE, &facts.levels, &facts.busy, &known) {
         OrderPick::Nothing => "nothing\n".to_owned(),

@@ -8,6 +8,7 @@ use crate::gc::overwritten::Overwritten;
 use crate::gc::picker::{GcPlan, Victim};
 use crate::gc::relocate::{self, MoveReport, VictimRecords};
 use crate::version::job::JobResult;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Near the ceiling one relocation moves at most this part (one in this many) of the live bytes, or
@@ -33,7 +34,10 @@ impl Collector {
         let urgent = self.bounds_at(facts).ceiling(facts.live_bytes).start();
         let pending = state.puncher.due_bytes(&self.parts.runtime);
         let left = urgent.saturating_sub(facts.allocated().saturating_add(pending));
-        let budget = (facts.live_bytes / GROUP_PART).max(left / 2);
+        let is_low = self.parts.committer.stall_controller().reserve.is_low();
+        // The reserve below the ceiling is made for one segment.
+        let most = if is_low { 0 } else { self.parts.committer.log().segment_bytes() };
+        let budget = (facts.live_bytes / GROUP_PART).max((left / 2).min(most));
         let budget = budget.min(MAX_GROUP_BYTES).min(room);
         let (mut group, mut bytes, mut walk) = (Vec::new(), 0, None);
         for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Relocate) {
@@ -59,6 +63,8 @@ impl Collector {
                 group.push(VictimRecords { id: victim.id, list });
             }
         }
+        // No job may begin in the room that this takes.
+        self.room.store(self.room().saturating_sub(bytes), Ordering::Relaxed);
         debug_assert!(bytes <= budget || group.len() == 1, "several segments fit in the budget");
         group
     }

@@ -48,7 +48,7 @@ fn what_was_live_at_the_opening_tells_inserts_to_the_first_scan() {
     assert_eq!(queue.insert_share(), 1.0);
     let mut new = LiveEstimate::default();
     new.open(0, 0);
-    new.count(counted(100, written(100, 0)));
+    new.count(counted(100, written(1000, 900 * 1024)));
     assert_eq!(new.insert_share(), 1.0);
 }
 
