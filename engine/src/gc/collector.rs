@@ -298,6 +298,10 @@ impl Collector {
         let group = self.group(state, facts, plan);
         if !group.is_empty() {
             self.relocate(state, group)?;
+            if self.asked_room() > 0 {
+                // The job that waits for it looks once this step is over.
+                self.note_room(state, &self.facts(state)?);
+            }
         }
         Ok(())
     }
