@@ -92,6 +92,8 @@ class Experiment:
 WISCKEY_ENGINES = ("cleave-write", "cleave-off", "rocksdb", "leveldb")
 WHOLE = {"share": 1, "rests": True}
 LOAD = Step("load", fresh=True, **WHOLE)
+# D and E come last, since they insert.
+MIXES = [f"ycsb-{letter}" for letter in "abcfde"]
 ORDERED = Step("load-ordered", store="ordered", fresh=True, **WHOLE)
 # How much is loaded before a crash, as shares of the data: uneven, so that logs and memtables of
 # any bound are met when they are fuller and emptier.
@@ -205,7 +207,7 @@ WISCKEY = [
         f"{MIX_THREADS} threads, D and E at the end since they insert. CleaveDB collects garbage "
         "by its default bounds.",
         WISCKEY_ENGINES, "leveldb", (KIB, 16 * KIB),
-        (LOAD, *(Step(f"ycsb-{letter}", MIX_THREADS) for letter in "abcfde")),
+        (LOAD, *(Step(mix, MIX_THREADS) for mix in MIXES)),
         (
             ByWorkload(
                 "YCSB", "operations a second",
@@ -326,7 +328,6 @@ PLANE = Experiment(
 
 # So long that an engine may change its mind within a step.
 AUTO_SECONDS = 4
-MIXES = [f"ycsb-{letter}" for letter in "abcfde"]
 AUTO = Experiment(
     "auto",
     "The choice that is the default, beside each fixed one",

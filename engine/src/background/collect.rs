@@ -189,10 +189,12 @@ impl Background {
         }
         // What scans have paid for does not wait for processor time that nobody wants.
         let is_asked = self.collector.asked_room() > 0;
-        match self.is_put_in_order(now) {
-            Some(true) => return Mode::Busy,
-            Some(false) => return if is_asked { Mode::Spare } else { Mode::Busy },
-            None => {}
+        let (is_ordering, has_ordered) = self.order_of_values(now);
+        if is_ordering || has_ordered && !is_asked {
+            return Mode::Busy;
+        }
+        if has_ordered {
+            return Mode::Spare;
         }
         if now.saturating_sub(foreground.since) >= IDLE_AFTER {
             return Mode::Idle;
@@ -209,13 +211,13 @@ impl Background {
         }
     }
 
-    /// Returns true while values are put in order, and false for some time behind that, in which
-    /// the next piece may follow. Segments then die by themselves: to settle meanwhile would move
-    /// what is about to be moved anyway.
-    fn is_put_in_order(&self, now: Duration) -> Option<bool> {
+    /// Returns whether a piece of values is put in order, and whether one was lately, so that the
+    /// next may follow. Segments then die by themselves: to settle meanwhile would move what is
+    /// about to be moved anyway.
+    fn order_of_values(&self, now: Duration) -> (bool, bool) {
         let state = self.state.lock();
-        let is_recent = state.ordered_at.is_some_and(|at| now.saturating_sub(at) < IDLE_AFTER);
-        (state.ordering || is_recent).then_some(state.ordering)
+        let has_ordered = state.ordered_at.is_some_and(|at| now.saturating_sub(at) < IDLE_AFTER);
+        (state.ordering, has_ordered)
     }
 
     /// Moves the head of the log on, so that segments before it can be freed. Does nothing while a

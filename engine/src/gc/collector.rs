@@ -417,6 +417,11 @@ impl Collector {
         self.bounds_at(facts).mode_at(mode, facts.allocated(), facts.live_bytes)
     }
 
+    /// Returns the bytes that files take, with holes that are recorded and still to be punched.
+    fn occupied(&self, state: &CollectorState, facts: &SpaceFacts) -> u64 {
+        facts.allocated().saturating_add(state.puncher.due_bytes(&self.parts.runtime))
+    }
+
     /// Returns the bounds where space is as these facts say.
     fn bounds_at(&self, facts: &SpaceFacts) -> SpaceBounds {
         let (asked_room, to_flush) = (self.asked_room(), facts.to_flush());

@@ -113,7 +113,8 @@ fn synced_values_are_separated_at_write() {
     check(&db, 1000, 11);
     // A device that is slow for a time may have it choose twice more on the way.
     let told = choices.0.lock().unwrap();
-    assert!(told.len() >= 3 && told[..2] == ["at_write", "at_flush"], "{told:?}");
+    assert!(told.len() >= 3 && told.len() % 2 == 1, "{told:?}");
+    assert!(told.chunks(2).all(|two| ["at_write", "at_flush"].starts_with(two)), "{told:?}");
 }
 
 /// Guards against records that a codec made small and that count for nothing: the choice of a time

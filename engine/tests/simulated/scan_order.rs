@@ -75,6 +75,25 @@ fn scan_and_rest(env: &Env, db: &Db, version: usize, times: usize) -> u64 {
     reads
 }
 
+/// Puts and scans, with a pause behind each, so that the store is never idle, until 100 values take
+/// fewer than `enough` reads, or so many rounds. Returns the reads of the last one.
+fn scan_while_writing(
+    (env, db): (&Env, &Db),
+    (rounds, pause): (usize, Duration),
+    enough: u64,
+) -> u64 {
+    let mut reads = 100;
+    for round in 0..rounds {
+        db.default_keyspace().put(key(round), value(round, VALUE_BYTES)).unwrap();
+        reads = scan(db, 0);
+        if reads < enough {
+            break;
+        }
+        env.threads.sleep(pause);
+    }
+    reads
+}
+
 #[test]
 fn scans_of_strewn_values_bring_them_in_order_and_that_is_all() {
     for seed in 0..4 {
@@ -153,15 +172,7 @@ fn a_small_store_that_is_never_idle_frees_garbage_where_scans_wait_for_it() {
         }
         db.close().unwrap();
         let db = open(env, options(4));
-        let mut reads = 100;
-        for round in 0..40 {
-            db.default_keyspace().put(key(round), value(round, VALUE_BYTES)).unwrap();
-            reads = scan(&db, 0);
-            if reads < 20 {
-                break;
-            }
-            env.threads.sleep(Duration::from_secs(1));
-        }
+        let reads = scan_while_writing((env, &db), (40, Duration::from_secs(1)), 20);
         assert!(reads < 20, "{reads} reads for 100 values");
         assert!(db.stats().scan_orders > 0);
         assert!(db.check().unwrap().is_clean());
@@ -190,17 +201,8 @@ fn pieces_that_wait_for_room_follow_each_other() {
             db.default_keyspace().put(key(number), value(number, VALUE_BYTES)).unwrap();
         }
         let begun = env.clock.now();
-        let mut reads = 100;
-        for round in 0..200 {
-            db.default_keyspace().put(key(round), value(round, VALUE_BYTES)).unwrap();
-            reads = scan(&db, 0);
-            if reads < 25 {
-                break;
-            }
-            env.threads.sleep(Duration::from_millis(200));
-        }
+        let reads = scan_while_writing((env, &db), (200, Duration::from_millis(200)), 25);
         let took = env.clock.now() - begun;
-        println!("{reads} reads for 100 values after {took:?}");
         assert!(reads < 25 && took < Duration::from_secs(1), "{reads} after {took:?}");
         assert!(db.check().unwrap().is_clean());
     });

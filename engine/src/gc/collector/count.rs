@@ -92,10 +92,8 @@ impl Collector {
 
     /// Notes by how much space may grow.
     pub(super) fn note_room(&self, state: &CollectorState, facts: &SpaceFacts) {
-        let pending = state.puncher.due_bytes(&self.parts.runtime);
-        let allocated = facts.allocated().saturating_add(pending);
         let start = self.bounds_at(facts).start_of_jobs(facts.live_bytes);
-        let room = start.saturating_sub(allocated);
+        let room = start.saturating_sub(self.occupied(state, facts));
         self.room.store(room, Ordering::Relaxed);
     }
 

@@ -29,8 +29,7 @@ impl Collector {
         mode: Mode,
     ) -> bool {
         let is_new = || !self.wants_merges.load(Ordering::Relaxed);
-        let pending = state.puncher.due_bytes(&self.parts.runtime);
-        !mode.is_off() && is_new() && self.calls_for_merges(facts, facts.allocated() + pending)
+        !mode.is_off() && is_new() && self.calls_for_merges(facts, self.occupied(state, facts))
     }
 
     /// Returns true if `allocated` bytes are near the ceiling, and only merging tables frees any.

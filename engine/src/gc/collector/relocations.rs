@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Near the ceiling one relocation moves at most this part (one in this many) of the live bytes, or
-/// one segment. Further below it, it may take half of the room that is left, so that it makes fewer
-/// and longer runs.
+/// one segment. Further below it, it may take half of the room that is left, up to a log segment,
+/// so that it makes fewer and longer runs (`bench/record/2026-11-27-auto.md`).
 const GROUP_PART: u64 = 128;
 /// Records that are being moved take this part (one in this many) of GC's memory: 16 MiB by
 /// default.
@@ -30,10 +30,9 @@ impl Collector {
         plan: &GcPlan,
     ) -> Vec<VictimRecords> {
         let room = self.parts.committer.room_for_job();
-        let liveness_scan = &mut state.knowledge.liveness_scan;
         let urgent = self.bounds_at(facts).ceiling(facts.live_bytes).start();
-        let pending = state.puncher.due_bytes(&self.parts.runtime);
-        let left = urgent.saturating_sub(facts.allocated().saturating_add(pending));
+        let left = urgent.saturating_sub(self.occupied(state, facts));
+        let liveness_scan = &mut state.knowledge.liveness_scan;
         let is_low = self.parts.committer.stall_controller().reserve.is_low();
         // The reserve below the ceiling is made for one segment.
         let most = if is_low { 0 } else { self.parts.committer.log().segment_bytes() };
