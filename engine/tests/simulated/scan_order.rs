@@ -184,14 +184,14 @@ fn a_small_store_that_is_never_idle_frees_garbage_where_scans_wait_for_it() {
 #[test]
 fn pieces_that_wait_for_room_follow_each_other() {
     let options = || {
-        let gc = GcOptions { max_space_amplification: 1.8, ..options().gc };
+        let gc =
+            GcOptions { max_space_amplification: 1.8, space_allowance_bytes: 0, ..options().gc };
         let keyspace = KeyspaceOptions {
-            table_bytes: 16 << 10,
             memtable_bytes: 256 << 10,
             level_base_bytes: 1 << 20,
             ..options().keyspace
         };
-        Options { gc, keyspace, segment_bytes: 1 << 20, ..options() }
+        Options { gc, keyspace, segment_bytes: 512 << 10, ..options() }
     };
     simulate(9, STEPS * 2, |env, _| {
         let db = open(env, options());
