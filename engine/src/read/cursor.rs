@@ -302,6 +302,11 @@ impl TreeCursor {
         }
         if begins {
             self.window.begin_with(expected);
+        } else {
+            match self.settings.walks.beyond(self.walked.saturating_sub(1)) {
+                Some(expected) => self.window.begin_with(expected),
+                None => self.window.grow_from(self.walked),
+            }
         }
         self.place = IterPlace::Ahead;
         // An error concerns the current entry, on which the iterator still stands.

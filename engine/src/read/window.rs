@@ -61,9 +61,11 @@ pub struct Window {
     /// The number of the first batch in `batches`.
     first_batch: u64,
     size: usize,
-    /// The number of values that the walk is expected to ask for; 0 if that is unknown or was too
-    /// few.
+    /// The number of values that the walk is expected to ask for from the last batch on; 0 if that
+    /// is unknown.
     expected: usize,
+    /// True until a batch of the expected values is begun.
+    begins: bool,
     /// True if values of the last batch were read together.
     joined: bool,
     /// The files that the walk has opened for itself.
@@ -87,12 +89,21 @@ impl Window {
 
     /// Returns true if all that the walk was expected to ask for is used up.
     pub fn is_spent(&self) -> bool {
-        self.expected > 0 && self.size > 0 && self.items.is_empty()
+        self.expected > 0 && !self.begins && self.items.is_empty()
     }
 
-    /// Begins with a window for a walk that will probably ask for so many values.
+    /// Has the next batch be for a walk that will probably ask for so many values, from the current
+    /// entry on.
     pub fn begin_with(&mut self, expected: usize) {
         self.expected = expected.clamp(FIRST_WINDOW, MAX_WINDOW);
+        self.begins = true;
+    }
+
+    /// Has the next batch be for a walk that has asked for `walked` values, further than was
+    /// expected: twice as many.
+    pub fn grow_from(&mut self, walked: u64) {
+        let walked = usize::try_from(walked).unwrap_or(MAX_JOINED_WINDOW);
+        (self.expected, self.size) = (0, walked.min(MAX_JOINED_WINDOW));
     }
 
     /// Returns true if the cursor's current entry is in the window.
@@ -117,8 +128,7 @@ impl Window {
         if self.error.is_some() || self.items.len() > late || is_full {
             return 0;
         }
-        let begins = self.size == 0 && self.expected > 0;
-        self.size = if begins {
+        self.size = if std::mem::take(&mut self.begins) {
             self.expected
         } else {
             self.expected = 0;
