@@ -383,10 +383,9 @@ impl Collector {
     fn facts(&self, state: &CollectorState) -> Result<SpaceFacts> {
         let version = self.parts.runtime.set.current();
         let live = state.live.likely(self.written());
-        let punch = self.punch_cost(state);
         let no_snapshots = self.parts.runtime.snapshots.list().is_empty();
         let (context, known) = (&self.parts.runtime, &state.knowledge);
-        let mut facts = survey(context, &version, known, live, no_snapshots, punch.as_ref())?;
+        let mut facts = survey(context, &version, known, live, no_snapshots)?;
         if facts.is_all_inline() {
             facts.live_bytes = state.hidden_share.live(&facts.tree);
         } else if !state.is_counted {

@@ -29,6 +29,7 @@ use crate::base::iter::{CurrentKey, EntryIter};
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::base::range_tombstone::RangeCover;
+use crate::gc::facts::DeadRuns;
 use crate::gc::record_list::{LiveRecord, RecordList};
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
@@ -57,6 +58,8 @@ pub struct Live {
     pub is_given_up: bool,
     /// The number of the walk that found them; ranks of different walks do not compare.
     pub walk: u64,
+    /// The runs of dead bytes between the records of the list; `None` until they are measured.
+    pub dead_runs: Option<DeadRuns>,
 }
 
 impl Live {
@@ -177,7 +180,7 @@ const LOOK_UP_EVERY: u64 = 4096;
 
 /// Number of pointers whose places are found together: they take some MiB of memory, and are enough
 /// for each block of a relocation to resolve many of them.
-const PLACED_TOGETHER: usize = if cfg!(test) { 50 } else { 128 << 10 };
+const PLACED_TOGETHER: usize = if cfg!(test) { 50 } else { 16 << 10 };
 
 struct LivenessWalk<'a> {
     scope: &'a Scope,

@@ -48,8 +48,9 @@ pub struct GcOptions {
     /// keys, and moved values are in key order by smaller parts.
     pub memory_bytes: u64,
     /// Whether to free dead bytes by punching holes into files, where the file system can do that
-    /// and it is cheaper than moving what is live: for values from about 16 KiB on. Default true.
-    /// Without it files stay whole, and everything is moved.
+    /// and it is cheaper than moving what is live: for values from about 16 KiB on, and where those
+    /// of many neighbouring keys died together. Default true. Without it files stay whole, and
+    /// everything is moved.
     pub punch: bool,
 }
 

@@ -4,11 +4,11 @@
 use crate::base::error::{IoContext, Result};
 use crate::base::pointer::SegmentId;
 use crate::base::size::FILE_BLOCK_BYTES;
-use crate::gc::facts::{DeadRuns, PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::facts::{PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::hidden_share::TreeSpread;
 use crate::gc::liveness_scan::{Live, LivenessScan};
-use crate::gc::punch::runs::{MAX_HOLES, dead_runs, total};
-use crate::gc::record_list::{LiveRecord, RecordList};
+use crate::gc::punch::runs::{runs_to_punch, sum_up, total};
+use crate::gc::record_list::LiveRecord;
 use crate::gc::relocate::VictimRecords;
 use crate::memtable::RecordBytes;
 use crate::relocation::RelocationMeta;
@@ -17,9 +17,6 @@ use crate::version::runtime::Runtime;
 use crate::version::unnamed::WrittenFrom;
 use crate::version::{LiveSegment, Version};
 use std::collections::BTreeMap;
-
-/// Mean length in bytes below which live records leave no gaps that are worth punching.
-const LEAST_PUNCHED_RECORD: u64 = 16 << 10;
 
 /// The files of a block each that every database has: LOCK, CURRENT and OPTIONS. An encrypted one
 /// has KEYS, too.
@@ -87,6 +84,25 @@ impl Knowledge {
         }
     }
 
+    /// Returns true if something is dead in a segment that may be worth a call to punch it.
+    pub fn has_dead_runs(&self, version: &Version) -> bool {
+        self.liveness_scan.segments.iter().any(|(id, live)| {
+            let live = version.segments.get(id).zip(live.list.as_ref());
+            live.is_some_and(|(segment, list)| !runs_to_punch(list, segment, 0).is_empty())
+        })
+    }
+
+    /// Measures the runs of dead bytes that are worth a call, in the segments whose lists are new.
+    pub fn measure_dead_runs(&mut self, version: &Version, cost: &PunchCost) {
+        for (id, live) in &mut self.liveness_scan.segments {
+            let segment = version.segments.get(id).filter(|_| live.dead_runs.is_none());
+            if let Some((segment, list)) = segment.zip(live.list.as_ref()) {
+                let runs = runs_to_punch(list, segment, cost.least_run());
+                live.dead_runs = Some(sum_up(&runs));
+            }
+        }
+    }
+
     /// Returns the bytes of memory that lists take.
     pub fn list_bytes(&self) -> usize {
         self.liveness_scan.segments.values().map(Live::memory_bytes).sum()
@@ -117,15 +133,13 @@ impl Knowledge {
 }
 
 /// Returns the facts of `version`. `live_bytes` is the best estimate of all live bytes. With
-/// `no_snapshots`, what newer entries hide is dead. `punch` is the cost of punching, or `None`
-/// where it can't be done.
+/// `no_snapshots`, what newer entries hide is dead.
 pub fn survey(
     context: &Runtime,
     version: &Version,
     knowledge: &Knowledge,
     live_bytes: u64,
     no_snapshots: bool,
-    punch: Option<&PunchCost>,
 ) -> Result<SpaceFacts> {
     let liveness_scan = &knowledge.liveness_scan;
     let unflushed = unflushed(context, no_snapshots);
@@ -166,8 +180,10 @@ pub fn survey(
             let needed = segment.referenced.saturating_add(records.all - records.hidden);
             segment.replayed = segment.live.saturating_sub(needed);
         }
-        let list = counted.and_then(|counted| counted.list.as_ref());
-        segment.dead_runs = list.zip(punch).and_then(|(list, it)| runs_to_punch(list, live, it));
+        // Holes are declared by the list, which is used once.
+        let listed = counted.filter(|counted| counted.list.is_some());
+        let runs = listed.and_then(|counted| counted.dead_runs);
+        segment.dead_runs = runs.filter(|runs| runs.count > 0);
         segment.linked = segment.dead_runs.is_some() && is_linked(context, live);
         facts.segment_bytes += segment.allocated;
         facts.segments.push(segment);
@@ -298,28 +314,6 @@ fn physical(
         dead_runs: None,
         fault: None,
     })
-}
-
-/// Returns the runs of dead bytes that are worth a call, if the live records are long enough for
-/// punching.
-fn runs_to_punch(list: &RecordList, live: &LiveSegment, cost: &PunchCost) -> Option<DeadRuns> {
-    if !are_long(list) {
-        return None;
-    }
-    let runs = dead_runs(list, live.sealed?, &live.holes, cost.least_run());
-    debug_assert!(
-        runs.iter().all(|run| run.fresh >= cost.least_run()),
-        "each call frees what it costs at least"
-    );
-    if live.holes.len() + runs.len() > MAX_HOLES {
-        return None;
-    }
-    Some(DeadRuns { count: runs.len() as u64, bytes: runs.iter().map(|run| run.fresh).sum() })
-}
-
-/// Returns true if the live records are so long that dead ones of that kind leave room for holes.
-pub fn are_long(list: &RecordList) -> bool {
-    list.record_bytes() >= LEAST_PUNCHED_RECORD * list.len().max(1) as u64
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use crate::gc::first_scan::{FirstScanNeed, hideable_bytes, is_first_scan_due};
 use crate::gc::live_estimate::{LiveCount, LivenessScanNeed, Written};
 use crate::gc::liveness_scan::{self, LivenessScan, Scope};
 use crate::gc::picker::{GcPlan, Mode};
-use crate::gc::survey::are_long;
 use crate::version::entries::EntriesView;
 use crate::version::job::{JobError, JobResult};
 use crate::version::runtime::Runtime;
@@ -252,15 +251,8 @@ impl Collector {
         state.is_counted = true;
         // A snapshot at or after the scan's sequence number kept nothing live in it.
         state.snapshots = snapshots.into_iter().filter(|&it| it < liveness_scan.seqno).collect();
-        let mut lists = liveness_scan.segments.values().filter_map(|live| live.list.as_ref());
-        let is_unknown = self.parts.options.punch && state.puncher.costs.is_unknown();
-        let may_punch = is_unknown && lists.any(are_long);
         state.knowledge.renew(liveness_scan, &facts, &context.set.current());
-        if may_punch {
-            state.puncher.costs.probe(context);
-            let nanos = state.puncher.costs.get().map_or(0, |cost| cost.call_nanos);
-            counters.punch_call_nanos.add(nanos);
-        }
+        self.measure_dead_runs(state);
         Ok(())
     }
 
@@ -346,6 +338,7 @@ impl Collector {
         counters.liveness_scan_entries.add(found.walked);
         counters.liveness_scan_nanos.add(found.took.as_nanos() as u64);
         state.knowledge.add(found, facts);
+        self.measure_dead_runs(state);
         Ok(())
     }
 

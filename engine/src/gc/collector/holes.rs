@@ -13,6 +13,23 @@ use std::time::Duration;
 const MAX_FAILURES: u32 = 16;
 
 impl Collector {
+    /// Measures what can be punched in the segments that were counted just now.
+    pub(super) fn measure_dead_runs(&self, state: &mut CollectorState) {
+        if !self.parts.options.punch {
+            return;
+        }
+        let (context, costs) = (&self.parts.runtime, &mut state.puncher.costs);
+        let version = context.set.current();
+        if costs.is_unknown() && state.knowledge.has_dead_runs(&version) {
+            costs.probe(context);
+            let nanos = costs.get().map_or(0, |cost| cost.call_nanos);
+            context.counters.gc.punch_call_nanos.add(nanos);
+        }
+        if let Some(cost) = costs.get() {
+            state.knowledge.measure_dead_runs(&version, &cost);
+        }
+    }
+
     /// Punches some of the recorded holes; returns true if there may be more.
     pub(super) fn punch_pending(&self, state: &mut CollectorState) -> JobResult<bool> {
         let counters = &self.parts.runtime.counters.gc;

@@ -30,7 +30,7 @@ use crate::base::size::FILE_BLOCK_BYTES;
 use crate::env::fs::File;
 use crate::gc::facts::PunchCost;
 use crate::gc::punch::cost::Costs;
-use crate::gc::punch::runs::{PunchRange, dead_runs, total, union};
+use crate::gc::punch::runs::{PunchRange, runs_to_punch, sum_up, total, union};
 use crate::gc::relocate::VictimRecords;
 use crate::segment::SegmentKind;
 use crate::stats::GcCounters;
@@ -113,9 +113,10 @@ impl Puncher {
         };
         let version = context.set.apply(plan, &[], None)?;
         for (id, runs) in found {
+            let runs_of_segment = sum_up(&runs);
             declared.segments += 1;
-            declared.calls += runs.len() as u64;
-            declared.bytes += runs.iter().map(|run| run.fresh).sum::<u64>();
+            declared.calls += runs_of_segment.count;
+            declared.bytes += runs_of_segment.bytes;
             self.wait_for(&version, id, runs.into_iter().map(|run| (run.offset, run.len)));
         }
         Ok(declared)
@@ -302,8 +303,7 @@ fn find(
     least: u64,
 ) -> Vec<(SegmentId, Vec<PunchRange>)> {
     let runs_of = |victim: &VictimRecords| {
-        let live = version.segments.get(&victim.id)?;
-        let runs = dead_runs(&victim.list, live.sealed?, &live.holes, least);
+        let runs = runs_to_punch(&victim.list, version.segments.get(&victim.id)?, least);
         (!runs.is_empty()).then_some((victim.id, runs))
     };
     victims.iter().filter_map(runs_of).collect()

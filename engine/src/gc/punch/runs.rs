@@ -4,12 +4,20 @@
 //! I5: a range touches neither a block that holds a byte of a live record nor the segment's head. A
 //! range for one call is dead from end to end: only earlier holes may lie in it.
 
+use crate::gc::facts::DeadRuns;
 use crate::gc::record_list::RecordList;
-use crate::version::{HOLE_UNIT, Holes};
+use crate::version::{HOLE_UNIT, Holes, LiveSegment};
 
 /// The most holes of a segment; one that would have more is moved instead. Each hole is an extent
 /// for the file system to keep, and some bytes in every manifest.
-pub const MAX_HOLES: usize = 1024;
+const MAX_HOLES: usize = 1024;
+/// Mean length in bytes from which on live records may have dead ones between them that are worth a
+/// hole each.
+const LEAST_PUNCHED_RECORD: u64 = 16 << 10;
+/// Of shorter records only those are worth a hole that died together, with their neighbours: so
+/// many bytes. In a sorted segment those are neighbours by key, which were put in order, or
+/// deleted, or overwritten one after the other.
+const LEAST_STRETCH_BYTES: u64 = 64 << 10;
 
 /// A range to punch by one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,21 +30,47 @@ pub struct PunchRange {
     pub fresh: u64,
 }
 
+/// Returns the dead ranges of a segment that are worth a hole, where one of fewer than `least`
+/// bytes is not; none if it would have too many holes. `list` has its live records.
+pub fn runs_to_punch(list: &RecordList, segment: &LiveSegment, least: u64) -> Vec<PunchRange> {
+    let runs = |sealed| worth_a_hole(list, sealed, &segment.holes, least);
+    segment.sealed.map_or_else(Vec::new, runs)
+}
+
+fn worth_a_hole(list: &RecordList, sealed: u64, holes: &Holes, least: u64) -> Vec<PunchRange> {
+    let are_long = list.record_bytes() >= LEAST_PUNCHED_RECORD * list.len().max(1) as u64;
+    let least = if are_long { least } else { least.max(LEAST_STRETCH_BYTES) };
+    let runs = dead_runs(list, sealed, holes, least);
+    if holes.len() + runs.len() > MAX_HOLES { Vec::new() } else { runs }
+}
+
+/// Returns the number of ranges, and the bytes that come back with them.
+pub fn sum_up(runs: &[PunchRange]) -> DeadRuns {
+    DeadRuns { count: runs.len() as u64, bytes: runs.iter().map(|run| run.fresh).sum() }
+}
+
 /// Returns the dead ranges of a segment of `sealed` bytes whose live records are in `list`,
 /// ascending. Each range has at least `least` bytes that are in none of `holes`.
-pub fn dead_runs(list: &RecordList, sealed: u64, holes: &Holes, least: u64) -> Vec<PunchRange> {
-    let mut live: Vec<(u64, u64)> =
-        list.iter().map(|it| (it.offset, it.offset + u64::from(it.length))).collect();
-    live.sort_unstable();
+fn dead_runs(list: &RecordList, sealed: u64, holes: &Holes, least: u64) -> Vec<PunchRange> {
+    let live = || list.iter().map(|it| (it.offset, it.offset + u64::from(it.length)));
     // The head of the segment is in the first block.
     let (mut end, mut runs) = (HOLE_UNIT, Vec::new());
-    for (offset, behind) in live.into_iter().chain([(sealed, sealed)]) {
+    let mut pass = |(offset, behind): (u64, u64)| {
         let (first, last) = (end.next_multiple_of(HOLE_UNIT), offset / HOLE_UNIT * HOLE_UNIT);
         if last > first {
             runs.extend(fresh_run(first, last, holes).filter(|run| run.fresh >= least.max(1)));
         }
         end = end.max(behind);
+    };
+    // In a sorted segment, records are in the order of their places already.
+    if live().is_sorted() {
+        live().for_each(&mut pass);
+    } else {
+        let mut sorted: Vec<(u64, u64)> = live().collect();
+        sorted.sort_unstable();
+        sorted.into_iter().for_each(&mut pass);
     }
+    pass((sealed, sealed));
     debug_assert!(
         runs.windows(2).all(|pair| pair[0].offset + pair[0].len <= pair[1].offset),
         "I5: between two ranges are live records"
@@ -147,6 +181,21 @@ mod tests {
         let live = list(&[(40 * K, K), (80 * K, K)]);
         let found = |least| dead_runs(&live, 100 * K, &Holes::default(), least).len();
         assert_eq!([found(0), found(17 * K), found(36 * K), found(37 * K)], [3, 2, 2, 0]);
+    }
+
+    #[test]
+    fn of_short_records_only_long_stretches_are_worth_a_hole() {
+        let worth = |length: u64, gap: u64, count: u64, least: u64| {
+            let records: Vec<_> =
+                (0..count).map(|number| (4 * K + number * (length + gap), length)).collect();
+            let sealed = 4 * K + count * (length + gap);
+            worth_a_hole(&list(&records), sealed, &Holes::default(), least).len()
+        };
+        assert_eq!(worth(16 * K, 16 * K, 10, 8 * K), 10, "long records");
+        assert_eq!(worth(16 * K - 4, 16 * K, 10, 8 * K), 0, "short ones, apart");
+        assert_eq!([worth(K, 63 * K, 10, 8 * K), worth(K, 72 * K, 10, 8 * K)], [0, 10]);
+        assert_eq!(worth(K, 72 * K, 10, 80 * K), 0, "a call costs more");
+        assert_eq!([worth(K, 72 * K, 1024, 0), worth(K, 72 * K, 1025, 0)], [1024, 0], "too many");
     }
 
     #[test]
