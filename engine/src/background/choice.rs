@@ -51,9 +51,9 @@ pub enum CompactionReason {
     Early,
     /// A session that closes merges what it deleted (`compaction/deletions.rs`).
     Deletions,
-    /// Scans have paid for putting values in order, or for bringing down what keeps them from it
-    /// (`compaction/scan_order.rs`).
-    ScanOrder,
+    /// Scans have paid for putting about so many bytes of values in order; 0 if what is in L0 is to
+    /// be brought down first (`compaction/scan_order.rs`).
+    ScanOrder(u64),
     /// A program asked for it.
     Manual,
     /// A program asked for it, and for values in key order (`compaction/reorganize.rs`).
@@ -77,7 +77,7 @@ impl ChosenCompaction {
             CompactionReason::StaleTables
             | CompactionReason::Settling
             | CompactionReason::Early
-            | CompactionReason::ScanOrder => JobKind::OptionalCompaction,
+            | CompactionReason::ScanOrder(_) => JobKind::OptionalCompaction,
             CompactionReason::FullLevel
             | CompactionReason::Deletions
             | CompactionReason::Manual
@@ -103,7 +103,7 @@ impl BackgroundState {
             let cursors = self.compaction_cursors.entry(keyspace.id).or_default();
             cursors[pick.level] = Some(bounds(last).1.to_vec());
         }
-        self.ordering |= *reason == CompactionReason::ScanOrder;
+        self.ordering |= matches!(reason, CompactionReason::ScanOrder(_));
         self.compacted_last = Some(keyspace.id);
         Some(Claimed { chosen, claim })
     }
@@ -238,13 +238,13 @@ impl Background {
             }
             BackgroundWork::Compact(Claimed { chosen, claim }) => {
                 state.busy.release(*claim, &chosen.pick);
-                if chosen.reason == CompactionReason::ScanOrder {
+                if let CompactionReason::ScanOrder(moved) = chosen.reason {
                     assert!(state.ordering, "one job for the order of values ends once");
                     state.ordering = false;
                     state.ordered_at = Some(self.runtime.env.clock.now());
                     // The next one waits until value GC has counted what this one wrote. A
                     // compaction of L0 wrote no values.
-                    if chosen.pick.level > 0 {
+                    if moved > 0 {
                         self.collector.forget_room();
                     }
                 }

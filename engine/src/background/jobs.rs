@@ -6,7 +6,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::base::size::sized;
 use crate::compaction::job::CompactionReport;
-use crate::compaction::{convert, deletions, flush, job, level0, reorganize, scan_order, stale};
+use crate::compaction::{convert, deletions, flush, job, level0, reorganize, stale};
 use crate::events::Event;
 use crate::throttle::reads::{Pressure, level0_presses};
 use crate::version::health::JobKind;
@@ -187,7 +187,9 @@ impl Background {
                 let most_bytes = self.committer.log().segment_bytes();
                 convert::run(runtime, keyspace, levels, pick, seen, most_bytes)?
             }
-            CompactionReason::ScanOrder => self.put_in_order(runtime, chosen, seen)?,
+            CompactionReason::ScanOrder(moves) => {
+                self.put_in_order(runtime, chosen, *moves, seen)?
+            }
             _ => job::run(runtime, keyspace, levels, pick, seen)?,
         };
         let took = runtime.env.clock.since(begun);
@@ -225,14 +227,12 @@ impl Background {
         let values = match reason {
             CompactionReason::Reorganization => pick.value_bytes(),
             CompactionReason::Conversion => moves.min(self.committer.log().segment_bytes()),
-            CompactionReason::ScanOrder if pick.level > 0 => {
-                pick.value_bytes().min(scan_order::MAX_PIECE_BYTES)
-            }
+            CompactionReason::ScanOrder(moves) => *moves,
             _ => 0,
         };
         let is_rewritten = match reason {
             CompactionReason::Reorganization | CompactionReason::Conversion => true,
-            CompactionReason::ScanOrder => pick.level > 0,
+            CompactionReason::ScanOrder(moves) => *moves > 0,
             _ => false,
         };
         if !is_rewritten && stale::unread(levels, pick, seen).is_some() {

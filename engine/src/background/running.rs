@@ -31,7 +31,7 @@ impl CompactionReason {
             CompactionReason::Settling => "settling",
             CompactionReason::Early => "early",
             CompactionReason::Deletions => "deletions",
-            CompactionReason::ScanOrder => "scan_order",
+            CompactionReason::ScanOrder(_) => "scan_order",
             CompactionReason::Manual => "manual",
             CompactionReason::Reorganization => "reorganization",
             CompactionReason::Conversion => "conversion",

@@ -54,9 +54,8 @@ impl Background {
                 flushes,
             };
             match scan_order::pick(keyspace.id, &view.levels, &state.busy, &facts) {
-                OrderPick::Do(pick) if pick.level > 0 || !flushes => {
-                    Some((CompactionReason::ScanOrder, pick))
-                }
+                OrderPick::Order(pick, moves) => Some((CompactionReason::ScanOrder(moves), pick)),
+                OrderPick::Lower(pick) if !flushes => Some((CompactionReason::ScanOrder(0), pick)),
                 OrderPick::Nothing if !flushes => {
                     demands.found_nothing(keyspace.id, version.number);
                     None
@@ -96,32 +95,30 @@ impl Background {
         self.seal(&keyspaces);
     }
 
-    /// Runs a job for the order of values, for which its range of keys pays.
+    /// Runs a job for the order of values that moves about `moves` bytes of them. Its range of keys
+    /// pays for it.
     pub(super) fn put_in_order(
         &self,
         runtime: &Runtime,
         chosen: &ChosenCompaction,
+        moves: u64,
         seen: SeenSeqnos,
     ) -> JobResult<CompactionReport> {
         let ChosenCompaction { keyspace, levels, pick, .. } = chosen;
-        let version = runtime.set.current();
-        let is_sorted = |id: SegmentId| scan_order::is_sorted(&version, id);
-        let moves = scan_order::moved_by(pick, &is_sorted);
         let price = scan_order::price_of(pick, moves);
-        if pick.level == 0 {
+        if moves == 0 {
             self.demands.iter().for_each(|demands| demands.charge_all(keyspace.id, price));
             return job::run(runtime, keyspace, levels, pick, seen);
         }
         let keys = span(levels.order(), pick.tables()).unwrap_or_default();
-        let paid = (price, moves);
         let charge = |demands: &Arc<ScanDemands>| {
-            demands.charge(keyspace.id, levels, (&keys.0, &keys.1), paid);
+            demands.charge(keyspace.id, levels, (&keys.0, &keys.1), price);
         };
         self.demands.iter().for_each(charge);
         let begun = runtime.env.clock.now();
-        let report = scan_order::run(runtime, keyspace, levels, pick, seen)?;
+        let report = scan_order::run(runtime, keyspace, levels, (pick, moves), seen)?;
         let took = runtime.env.clock.since(begun);
-        self.note_in_order(keyspace, &report);
+        self.note_in_order(keyspace, (&keys.0, &keys.1), &report);
         runtime.counters.scan_orders.add(1);
         runtime.counters.scan_order_bytes_written.add(report.values_written);
         runtime.counters.scan_order_nanos.add_time(took);
@@ -133,8 +130,13 @@ impl Background {
         Ok(report)
     }
 
-    /// Notes the tables whose values are in order now.
-    fn note_in_order(&self, keyspace: &Arc<KeyspaceState>, report: &CompactionReport) {
+    /// Notes the tables whose values are in order now, of those with keys from `low` to `high`.
+    fn note_in_order(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        (low, high): (&[u8], &[u8]),
+        report: &CompactionReport,
+    ) {
         let (order, until) = (&keyspace.order, report.moved_until.as_ref());
         let is_done = |table: &&Arc<TableMeta>| {
             let last = table.summary.largest_key();
@@ -143,6 +145,9 @@ impl Background {
         let done: Vec<_> = report.outputs.iter().filter(is_done).map(|it| it.id).collect();
         // Those that another job has taken meanwhile are forgotten at once.
         let levels = keyspace.view().levels.clone();
-        self.demands.iter().for_each(|demands| demands.done(keyspace.id, &done, &levels));
+        let keys = (low, until.map_or(high, |until| until));
+        let in_order = (&done[..], report.values_written);
+        let note = |demands: &Arc<ScanDemands>| demands.done(keyspace.id, &levels, keys, in_order);
+        self.demands.iter().for_each(note);
     }
 }

@@ -2,8 +2,9 @@
 //! into a new sorted segment, so that a scan reads them sequentially.
 //!
 //! Values are fetched a window at a time, sorted by place and in parallel, as in a scan (WiscKey,
-//! section 3.3.1). The segment is synced before the edit that names it together with the tables
-//! that point into it (I3); a crash before the edit leaves orphans.
+//! section 3.3.1), while those of the window before are written. The segment is synced before the
+//! edit that names it together with the tables that point into it (I3); a crash before the edit
+//! leaves orphans.
 
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::ErrorKind;
@@ -20,7 +21,7 @@ use crate::compaction::retain::Retain;
 use crate::compaction::scan_order::OrderingPiece;
 use crate::compaction::segment_output::{NewSegments, SegmentOutput};
 use crate::compaction::separate::Separator;
-use crate::read::fetch::Fetcher;
+use crate::read::fetch::{Fetcher, Fetching};
 use crate::read::merge::MergeIter;
 use crate::read::walk_files::WalkFiles;
 use crate::read::wants::Wants;
@@ -34,8 +35,8 @@ use std::sync::Arc;
 
 /// The most entries that a window of fetched values holds.
 const WINDOW_ENTRIES: usize = 4096;
-/// The most bytes that a window of fetched values holds.
-const WINDOW_BYTES: u64 = 16 << 20;
+/// The most bytes that a window of fetched values holds. There are two at a time.
+const WINDOW_BYTES: u64 = 8 << 20;
 
 /// Picks the next tables of `level`, behind the user key `after`, whose values fill about one
 /// segment.
@@ -164,6 +165,12 @@ enum PendingValue {
     Fetched(usize),
 }
 
+/// Entries whose values are being read.
+struct FetchedWindow {
+    entries: Vec<PendingEntry>,
+    values: Fetching,
+}
+
 /// Returns true for the segments from which values are copied.
 pub type Moves = Box<dyn Fn(SegmentId) -> bool>;
 
@@ -176,8 +183,11 @@ pub struct InOrder<'a> {
     /// Which values move; a conversion decides also where to.
     part: MovedPart,
     fetcher: Fetcher,
+    /// The entries that are gathered, and the requests for their values.
     window: Vec<PendingEntry>,
     wants: Wants,
+    /// The window before, which is written once the reads of this one have begun.
+    fetched: Option<FetchedWindow>,
     /// The files of sorted segments that this reads in sequence.
     files: WalkFiles,
     bytes: u64,
@@ -213,6 +223,7 @@ impl<'a> InOrder<'a> {
             fetcher,
             window,
             wants,
+            fetched: None,
             files: WalkFiles::default(),
             bytes,
             segments,
@@ -248,8 +259,8 @@ impl<'a> InOrder<'a> {
         job::copy(runtime, input, retain, redirect, merges, |key, trailer, payload| {
             self.add(key, trailer, payload, output)
         })?;
-        self.write_window(output)?;
-        assert!(self.window.is_empty(), "entries wait for their values");
+        self.write_all(output)?;
+        assert!(self.window.is_empty() && self.fetched.is_none(), "entries wait for their values");
         self.segments.finish()?;
         self.written = self.segments.segments();
         self.merged_values = OperandMerger::finish(merger, &mut self.written)?;
@@ -266,7 +277,7 @@ impl<'a> InOrder<'a> {
     ) -> JobResult {
         if self.part.end().is_some_and(|end| end.ends_before(key)) {
             // What was moved is not in one table with what follows, which the next piece rewrites.
-            self.write_window(output)?;
+            self.write_all(output)?;
             output.end_table()?;
         }
         let slot = Slot::decode(trailer.kind()?, payload)?;
@@ -305,20 +316,48 @@ impl<'a> InOrder<'a> {
         Ok(())
     }
 
-    /// Writes the values of the waiting entries and adds the entries to `output`.
+    /// Begins to read the values of the gathered entries, and writes the window before meanwhile. A
+    /// conversion does not know how far it has come before it has read, so it waits for the reads.
     fn write_window(&mut self, output: &mut TableOutput<'_>) -> JobResult {
-        self.runtime.check_closing()?;
+        let next = self.fetch_window();
+        if let Some(before) = self.fetched.replace(next) {
+            self.write(before, output)?;
+        }
+        if self.part.converting().is_some() { self.write_fetched(output) } else { Ok(()) }
+    }
+
+    /// Writes the values of all entries so far and adds the entries to `output`.
+    fn write_all(&mut self, output: &mut TableOutput<'_>) -> JobResult {
+        self.write_window(output)?;
+        self.write_fetched(output)
+    }
+
+    fn write_fetched(&mut self, output: &mut TableOutput<'_>) -> JobResult {
+        self.fetched.take().map_or(Ok(()), |last| self.write(last, output))
+    }
+
+    fn fetch_window(&mut self) -> FetchedWindow {
+        let (entries, wants) = (std::mem::take(&mut self.window), std::mem::take(&mut self.wants));
         let is_read = |entry: &&PendingEntry| {
             matches!(entry.value, PendingValue::Copied(_) | PendingValue::Fetched(_))
         };
-        let values = self.window.iter().filter(is_read).count();
-        debug_assert_eq!(values, self.wants.len(), "each value belongs to an entry");
-        let wants = std::mem::take(&mut self.wants);
-        let mut fetching = self.fetcher.next_of_walk(&self.view, wants, &mut self.files);
+        debug_assert_eq!(
+            entries.iter().filter(is_read).count(),
+            wants.len(),
+            "each value belongs to an entry"
+        );
+        self.bytes = 0;
+        let values = self.fetcher.next_of_walk(&self.view, wants, &mut self.files);
+        FetchedWindow { entries, values }
+    }
+
+    fn write(&mut self, window: FetchedWindow, output: &mut TableOutput<'_>) -> JobResult {
+        self.runtime.check_closing()?;
+        let FetchedWindow { entries, values: mut fetching } = window;
         let stays_damaged = matches!(self.part, MovedPart::Strewn(_));
         let (segments, mut converting) = (&mut self.segments, self.part.converting());
         converting.iter_mut().for_each(|converting| converting.begin_reading());
-        for mut entry in std::mem::take(&mut self.window) {
+        for mut entry in entries {
             let seqno = entry.trailer.seqno();
             let inline;
             let slot = match (entry.value, &mut converting) {
@@ -357,7 +396,6 @@ impl<'a> InOrder<'a> {
             }
             output.add(&entry.key, entry.trailer, &entry.payload)?;
         }
-        self.bytes = 0;
         Ok(())
     }
 

@@ -37,6 +37,11 @@ use std::sync::Arc;
 /// A piece puts at most about so many bytes of values in order. It holds up compactions of full
 /// levels meanwhile, and its old copies take space until value GC frees them.
 pub const MAX_PIECE_BYTES: u64 = 128 << 20;
+/// Where there is not room for a whole piece, one has at least so many bytes...
+const LEAST_PIECE_BYTES: u64 = 16 << 20;
+/// ...and this part (one in this many) of the values of its keyspace. A liveness scan, which reads
+/// all keys, finds what it leaves dead.
+const LEAST_PIECE_PART: u64 = 8;
 /// A table is left alone if less than this part (one in this many) of its values is strewn.
 const LEAST_STREWN_PART: u64 = 16;
 /// A byte that is put in order is read and written.
@@ -61,8 +66,10 @@ pub struct OrderFacts<'a> {
 
 /// The decision.
 pub enum OrderPick {
-    /// Do this: a compaction of L0, or one that puts values in order.
-    Do(Pick),
+    /// Bring down L0 by this compaction.
+    Lower(Pick),
+    /// Put so many bytes of the values of these tables in order, the first of them.
+    Order(Pick, u64),
     /// Something is worth it, and waits for other jobs, or for room if this is not 0: the least
     /// that any of the pieces needs for which there is too little.
     Wait(u64),
@@ -174,24 +181,27 @@ pub fn pick(
     let upper = pick_upper(keyspace, levels, busy, facts);
     let fits = |pick: &Pick| pick.bytes() <= facts.room;
     if let Some(pick) = upper.clone().filter(|pick| !facts.flushes && fits(pick)) {
-        return OrderPick::Do(pick);
+        return OrderPick::Lower(pick);
     }
     let (mut waits, mut lacks) = (false, 0);
+    let least_piece = LEAST_PIECE_BYTES.max(levels.value_bytes() / LEAST_PIECE_PART);
     for (level, table, disorder) in due.iter().flat_map(|range| &range.tables) {
         waits = true;
         let pick = piece(levels, (*level, table), disorder, facts);
-        let moves = moved_by(&pick, facts.is_sorted).saturating_add(pick.bytes());
-        if moves > facts.room {
-            lacks = if lacks == 0 { moves } else { moves.min(lacks) };
+        let moves = moved_by(&pick, facts.is_sorted);
+        let least = moves.min(least_piece).saturating_add(pick.bytes());
+        if least > facts.room {
+            lacks = if lacks == 0 { least } else { least.min(lacks) };
         } else if busy.is_free(keyspace, levels.order(), &pick) {
-            return OrderPick::Do(pick);
+            let most = facts.room - pick.bytes();
+            return OrderPick::Order(pick, moves.min(most));
         }
     }
     if waits {
         return OrderPick::Wait(lacks);
     }
     match upper {
-        Some(pick) if fits(&pick) => OrderPick::Do(pick),
+        Some(pick) if fits(&pick) => OrderPick::Lower(pick),
         Some(pick) => OrderPick::Wait(pick.bytes()),
         None => OrderPick::Nothing,
     }
@@ -236,7 +246,8 @@ fn is_strewn(table: &Arc<TableHandle>, facts: &OrderFacts<'_>) -> Option<TableDi
 }
 
 /// Returns a piece that begins with `table`: with its strewn neighbours as long as all of their
-/// values fit in a segment, so that tables with few values do not get a segment each.
+/// values fit in a segment, and there is room for them, so that tables with few values do not get a
+/// segment each.
 fn piece(
     levels: &Levels,
     (level, table): (usize, &Arc<TableHandle>),
@@ -248,7 +259,8 @@ fn piece(
     let behind = levels.level(level).iter().skip_while(|it| it.meta.id != table.meta.id).skip(1);
     for next in behind {
         bytes = bytes.saturating_add(next.meta.summary.value_bytes());
-        if bytes > facts.segment_bytes || is_strewn(next, facts).is_none() {
+        let most_bytes = facts.segment_bytes.min(facts.room);
+        if bytes > most_bytes || is_strewn(next, facts).is_none() {
             break;
         }
         inputs.push(next.clone());
@@ -267,8 +279,7 @@ pub fn moved_by(pick: &Pick, is_sorted: &dyn Fn(SegmentId) -> bool) -> u64 {
 /// Returns the price of a job for `pick` that moves `moves` bytes of values, in a range where
 /// nothing was put in order before. A compaction of L0 moves none.
 pub fn price_of(pick: &Pick, moves: u64) -> u64 {
-    let values = if pick.level == 0 { 0 } else { moves };
-    price(pick.bytes(), values, 0)
+    price(pick.bytes(), moves, 0)
 }
 
 /// Picks L0 if a notable part of the values is there, and scans have paid for its compaction and
@@ -320,10 +331,11 @@ pub struct OrderingPiece {
 }
 
 impl OrderingPiece {
-    /// Creates a piece that moves the values of `pick` that are strewn, as far as `version` says.
-    pub fn new(order: KeyOrder, pick: &Pick, version: &Version) -> Self {
+    /// Creates a piece that moves the values of `pick` that are strewn, as far as `version` says,
+    /// until they have `most_bytes`.
+    pub fn new(order: KeyOrder, pick: &Pick, version: &Version, most_bytes: u64) -> Self {
         let homes = homes(&uses(pick.tables()), &|id| is_sorted(version, id));
-        OrderingPiece { homes, end: PieceEnd::new(order, MAX_PIECE_BYTES) }
+        OrderingPiece { homes, end: PieceEnd::new(order, most_bytes) }
     }
 
     /// Returns true if the record moves.
@@ -338,14 +350,16 @@ impl OrderingPiece {
     }
 }
 
-/// Runs `pick`, which was made for the tables `levels` of `keyspace`.
+/// Runs `pick`, which was made for the tables `levels` of `keyspace`, and moves about `most_bytes`
+/// of values.
 pub fn run(
     runtime: &Runtime,
     keyspace: &Arc<KeyspaceState>,
     levels: &Levels,
-    pick: &Pick,
+    (pick, most_bytes): (&Pick, u64),
     seen: SeenSeqnos,
 ) -> JobResult<CompactionReport> {
-    let piece = OrderingPiece::new(keyspace.order.clone(), pick, &runtime.set.current());
+    let (order, version) = (keyspace.order.clone(), runtime.set.current());
+    let piece = OrderingPiece::new(order, pick, &version, most_bytes);
     reorganize::rewrite(runtime, keyspace, levels, pick, seen, reorganize::MovedPart::Strewn(piece))
 }

@@ -139,6 +139,9 @@ const SPARE_RENEW_PART: u64 = 2;
 /// Once its findings are used up, or while the database is idle, a liveness scan serves until this
 /// part (one in this many) of the live bytes was rewritten.
 const HURRY_PART: u64 = 64;
+/// Where a job waits for room, a liveness scan serves until it may find that, and until this part
+/// (one in this many) of the live bytes has died at least.
+const ASKED_PART: u64 = 16;
 
 impl LiveEstimate {
     /// Returns true if a liveness scan is due: space may be over its bound, and enough was written
@@ -155,7 +158,9 @@ impl LiveEstimate {
         let changed = puts + deleted + gone;
         let is_idle = matches!(need.mode, Mode::Idle | Mode::Low);
         // Time that users leave is enough for what was found, not for looking more often.
-        let hurries = is_idle || need.exhausted && need.mode != Mode::Spare;
+        let is_spare = need.mode == Mode::Spare;
+        let hurries =
+            is_idle || need.exhausted && !is_spare || is_spare && Self::may_find_room(need, last);
         let at_least = self.at_least(need.written).saturating_sub(gone);
         let marks = need.bounds.of(need.mode, at_least);
         let enough = match need.mode {
@@ -174,5 +179,12 @@ impl LiveEstimate {
             _ => marks.half_way().min(marks.start()),
         };
         is_idle || need.allocated > mark
+    }
+
+    /// Returns true if a job waits for room, and so much died as it was put in order for scans that
+    /// the job may have it.
+    fn may_find_room(need: &LivenessScanNeed, last: LiveCount) -> bool {
+        let (asked, died) = (need.bounds.asked_room, need.unreferenced_since);
+        asked > 0 && died >= asked.max(last.live_bytes / ASKED_PART)
     }
 }

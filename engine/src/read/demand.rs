@@ -133,15 +133,15 @@ impl ScanDemands {
         })
     }
 
-    /// Takes the price of putting `bytes` of values in order, which lie from the user key `low` to
-    /// `high`, from the range of these keys, and what that lacks from all others. This is done
-    /// before the job begins: one that fails is not tried again before it is worth it again.
+    /// Takes the price of putting values in order, which lie from the user key `low` to `high`,
+    /// from the range of these keys, and what that lacks from all others. This is done before the
+    /// job begins: one that fails is not tried again before it is worth it again.
     pub fn charge(
         &self,
         keyspace: KeyspaceId,
         levels: &Levels,
         (low, high): (&[u8], &[u8]),
-        (price, bytes): (u64, u64),
+        price: u64,
     ) {
         if let Some(demand) = self.keyspaces.lock().get_mut(&keyspace) {
             demand.split_around(levels, low, high);
@@ -149,7 +149,6 @@ impl ScanDemands {
             let range = &mut demand.ranges[index];
             let paid = range.waste.min(price);
             range.waste -= paid;
-            range.ordered = range.ordered.saturating_add(bytes);
             demand.take(price - paid);
             demand.bound();
         }
@@ -162,9 +161,21 @@ impl ScanDemands {
         }
     }
 
-    /// Notes tables whose values are in order, and forgets those that are not in `levels`.
-    pub fn done(&self, keyspace: KeyspaceId, tables: &[TableId], levels: &Levels) {
+    /// Notes that `bytes` of values were put in order, from the user key `low` to `high`, and that
+    /// all of `tables` are. Forgets those that are not in `levels`.
+    pub fn done(
+        &self,
+        keyspace: KeyspaceId,
+        levels: &Levels,
+        (low, high): (&[u8], &[u8]),
+        (tables, bytes): (&[TableId], u64),
+    ) {
         if let Some(demand) = self.keyspaces.lock().get_mut(&keyspace) {
+            demand.split_around(levels, low, high);
+            let index = demand.index_of(levels.order(), low);
+            let range = &mut demand.ranges[index];
+            range.ordered = range.ordered.saturating_add(bytes);
+            demand.bound();
             let live: BTreeSet<TableId> = levels.tables().map(|(_, table)| table.meta.id).collect();
             demand.done.extend(tables);
             demand.done.retain(|table| live.contains(table));

@@ -287,11 +287,13 @@ fn order(facts: &PickerFacts, words: &[&str]) -> String {
         OrderPick::Nothing => "nothing\n".to_owned(),
         OrderPick::Wait(0) => "wait\n".to_owned(),
         OrderPick::Wait(room) => format!("wait for room of {room}\n"),
-        OrderPick::Do(pick) => {
-            let moves = scan_order::moved_by(&pick, &is_sorted);
+        OrderPick::Lower(pick) => {
+            let price = scan_order::price_of(&pick, 0);
+            format!("{} for {price}\n", tables(Some(pick)).trim_end())
+        }
+        OrderPick::Order(pick, moves) => {
             let price = scan_order::price_of(&pick, moves);
-            let text = tables(Some(pick));
-            format!("{}, moves {moves} for {price}\n", text.trim_end())
+            format!("{}, moves {moves} for {price}\n", tables(Some(pick)).trim_end())
         }
     }
 }

@@ -148,6 +148,29 @@ fn a_liveness_scan_is_due_when_space_may_be_over_its_bound() {
     assert!(!live.is_liveness_scan_due(&allowed(703)));
 }
 
+/// Scans of small stores had their values put in order in two large pieces, for each of which value
+/// GC moved as much. What a piece leaves dead is found without moving anything.
+#[test]
+fn a_liveness_scan_is_due_where_it_may_find_the_room_that_a_job_waits_for() {
+    let mut live = LiveEstimate::default();
+    live.count(counted(640, written(640, 0)));
+    live.count(counted(640, written(640, 0)));
+    let is_due = |asked_mib: u64, died_mib: u64, mode| {
+        let bounds = SpaceBounds { ceiling: 2.0, asked_room: asked_mib * MIB, ..BOUNDS };
+        let unreferenced_since = died_mib * MIB;
+        live.is_liveness_scan_due(&LivenessScanNeed {
+            bounds,
+            mode,
+            unreferenced_since,
+            ..need(1150, written(640, 0))
+        })
+    };
+    assert_eq!([39, 40].map(|died| is_due(30, died, Mode::Spare)), [false, true]);
+    assert_eq!([49, 50].map(|died| is_due(50, died, Mode::Spare)), [false, true], "all of it");
+    assert!(!is_due(0, 50, Mode::Spare), "nobody waits");
+    assert!(!is_due(30, 50, Mode::Busy), "space is short for another reason");
+}
+
 #[test]
 fn the_share_of_inserts_is_learned_before_space_is_over_its_bound() {
     let mut live = LiveEstimate::default();
