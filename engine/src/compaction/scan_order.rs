@@ -42,6 +42,9 @@ const LEAST_PIECE_BYTES: u64 = 16 << 20;
 /// ...and this part (one in this many) of the values of its keyspace. A liveness scan, which reads
 /// all keys, finds what it leaves dead.
 const LEAST_PIECE_PART: u64 = 8;
+/// A piece for all of which there is no room has three of four parts of it. The rest is for what
+/// others write meanwhile.
+const ROOM_PARTS: (u64, u64) = (3, 4);
 /// A table is left alone if less than this part (one in this many) of its values is strewn.
 const LEAST_STREWN_PART: u64 = 16;
 /// A byte that is put in order is read and written.
@@ -189,12 +192,14 @@ pub fn pick(
         waits = true;
         let pick = piece(levels, (*level, table), disorder, facts);
         let moves = moved_by(&pick, facts.is_sorted);
-        let least = moves.min(least_piece).saturating_add(pick.bytes());
-        if least > facts.room {
-            lacks = if lacks == 0 { least } else { least.min(lacks) };
+        let (least, room) = (moves.min(least_piece), facts.room.saturating_sub(pick.bytes()));
+        let most = if moves <= room { moves } else { room / ROOM_PARTS.1 * ROOM_PARTS.0 };
+        if most < least {
+            let needed = least.div_ceil(ROOM_PARTS.0).saturating_mul(ROOM_PARTS.1).min(moves);
+            let needed = needed.saturating_add(pick.bytes());
+            lacks = if lacks == 0 { needed } else { needed.min(lacks) };
         } else if busy.is_free(keyspace, levels.order(), &pick) {
-            let most = facts.room - pick.bytes();
-            return OrderPick::Order(pick, moves.min(most));
+            return OrderPick::Order(pick, most);
         }
     }
     if waits {
@@ -256,10 +261,12 @@ fn piece(
 ) -> Pick {
     let mut inputs = vec![table.clone()];
     let mut bytes = table.meta.summary.value_bytes().max(disorder.moves);
+    let mut tables = table.meta.bytes;
     let behind = levels.level(level).iter().skip_while(|it| it.meta.id != table.meta.id).skip(1);
     for next in behind {
         bytes = bytes.saturating_add(next.meta.summary.value_bytes());
-        let most_bytes = facts.segment_bytes.min(facts.room);
+        tables = tables.saturating_add(next.meta.bytes);
+        let most_bytes = facts.segment_bytes.min(facts.room.saturating_sub(tables));
         if bytes > most_bytes || is_strewn(next, facts).is_none() {
             break;
         }

@@ -211,7 +211,7 @@ const MOVE_NANOS: u64 = 4_000_000;
 /// same time: about what the picker wants of a whole segment.
 const LEAST_RUN_PART: u64 = 16;
 /// Least length in bytes of a run that is punched.
-const LEAST_RUN_BYTES: u64 = 2 * FILE_BLOCK_BYTES;
+pub const LEAST_RUN_BYTES: u64 = 2 * FILE_BLOCK_BYTES;
 
 impl PunchCost {
     /// Returns the number of bytes that could be moved during one call.

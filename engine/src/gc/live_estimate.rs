@@ -160,7 +160,7 @@ impl LiveEstimate {
         // Time that users leave is enough for what was found, not for looking more often.
         let is_spare = need.mode == Mode::Spare;
         let hurries =
-            is_idle || need.exhausted && !is_spare || is_spare && Self::may_find_room(need, last);
+            is_idle || need.exhausted && !is_spare || is_spare && self.may_find_room(need, last);
         let at_least = self.at_least(need.written).saturating_sub(gone);
         let marks = need.bounds.of(need.mode, at_least);
         let enough = match need.mode {
@@ -181,10 +181,12 @@ impl LiveEstimate {
         is_idle || need.allocated > mark
     }
 
-    /// Returns true if a job waits for room, and so much died as it was put in order for scans that
-    /// the job may have it.
-    fn may_find_room(need: &LivenessScanNeed, last: LiveCount) -> bool {
-        let (asked, died) = (need.bounds.asked_room, need.unreferenced_since);
-        asked > 0 && died >= asked.max(last.live_bytes / ASKED_PART)
+    /// Returns true if a job waits for room, and as much as it lacks has died, as values were put
+    /// in order for scans.
+    fn may_find_room(&self, need: &LivenessScanNeed, last: LiveCount) -> bool {
+        let (asked, live) = (need.bounds.asked_room, self.at_least(need.written));
+        let lacks = need.allocated.saturating_add(asked);
+        let lacks = lacks.saturating_sub(need.bounds.start_of_jobs(live));
+        asked > 0 && need.unreferenced_since >= lacks.max(last.live_bytes / ASKED_PART)
     }
 }

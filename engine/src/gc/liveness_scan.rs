@@ -178,9 +178,10 @@ pub fn take(scope: &Scope, mut go_on: impl FnMut() -> JobResult) -> JobResult<Li
 /// Number of entries between two calls of `go_on`.
 const LOOK_UP_EVERY: u64 = 4096;
 
-/// Number of pointers whose places are found together: they take some MiB of memory, and are enough
-/// for each block of a relocation to resolve many of them.
-const PLACED_TOGETHER: usize = if cfg!(test) { 50 } else { 16 << 10 };
+/// Number of pointers whose places are found together: enough for each block of a relocation to
+/// resolve several of them. No block of memory for them exceeds a MiB, so that the heap keeps
+/// little (`env/aligned.rs`).
+const PLACED_TOGETHER: usize = if cfg!(test) { 50 } else { 32 << 10 };
 
 struct LivenessWalk<'a> {
     scope: &'a Scope,

@@ -4,7 +4,7 @@
 use crate::base::error::{IoContext, Result};
 use crate::base::pointer::SegmentId;
 use crate::base::size::FILE_BLOCK_BYTES;
-use crate::gc::facts::{PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::facts::{DeadRuns, LEAST_RUN_BYTES, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::hidden_share::TreeSpread;
 use crate::gc::liveness_scan::{Live, LivenessScan};
 use crate::gc::punch::runs::{runs_to_punch, sum_up, total};
@@ -25,6 +25,18 @@ const FIXED_FILES: u64 = 3;
 /// 35 of the record and its frame if each commit has one, and for a tombstone the key. Where it is
 /// too much, a flush for the sake of space comes later.
 const LOG_ENTRY_BYTES: u64 = 64;
+
+/// What is left dead beside new holes is worth moving what is live for, if it is more than this
+/// part (one in this many) of the holes.
+const LEFT_PART: u64 = 3;
+
+/// A segment whose dead bytes are to be punched.
+pub struct PunchedRecords {
+    /// Its live records.
+    pub records: VictimRecords,
+    /// The bytes of its holes before.
+    pub holes_before: u64,
+}
 
 /// The knowledge about the bytes in segments.
 #[derive(Default)]
@@ -84,23 +96,21 @@ impl Knowledge {
         }
     }
 
-    /// Returns true if something is dead in a segment that may be worth a call to punch it.
-    pub fn has_dead_runs(&self, version: &Version) -> bool {
-        self.liveness_scan.segments.iter().any(|(id, live)| {
-            let live = version.segments.get(id).zip(live.list.as_ref());
-            live.is_some_and(|(segment, list)| !runs_to_punch(list, segment, 0).is_empty())
-        })
-    }
-
     /// Measures the runs of dead bytes that are worth a call, in the segments whose lists are new.
-    pub fn measure_dead_runs(&mut self, version: &Version, cost: &PunchCost) {
+    /// While the `cost` of a call is unknown, all that could be counts as worth it; returns true
+    /// if there is some then, which is measured once the cost is known.
+    pub fn measure_dead_runs(&mut self, version: &Version, cost: Option<&PunchCost>) -> bool {
+        let (least, mut waits) = (cost.map_or(LEAST_RUN_BYTES, PunchCost::least_run), false);
         for (id, live) in &mut self.liveness_scan.segments {
             let segment = version.segments.get(id).filter(|_| live.dead_runs.is_none());
             if let Some((segment, list)) = segment.zip(live.list.as_ref()) {
-                let runs = runs_to_punch(list, segment, cost.least_run());
-                live.dead_runs = Some(sum_up(&runs));
+                let runs = sum_up(&runs_to_punch(list, segment, least));
+                let is_measured = cost.is_some() || runs.count == 0;
+                live.dead_runs = is_measured.then_some(runs);
+                waits |= !is_measured;
             }
         }
+        waits
     }
 
     /// Returns the bytes of memory that lists take.
@@ -120,6 +130,24 @@ impl Knowledge {
             if let Some(live) = self.liveness_scan.segments.get_mut(&id) {
                 assert!(live.list.is_none(), "segment {id} has another list than the one taken");
                 live.list = Some(list);
+            }
+        }
+    }
+
+    /// Puts back the lists of victims in which holes were declared, where moving what is live wins
+    /// much more than those holes did. The others are used up, and what dies there later is found
+    /// by the next liveness scan: little is left to win.
+    pub fn put_back_after_holes(&mut self, victims: Vec<PunchedRecords>, version: &Version) {
+        for PunchedRecords { records, holes_before } in victims {
+            let segment = version.segments.get(&records.id);
+            let live = self.liveness_scan.segments.get_mut(&records.id);
+            let (Some(segment), Some(live)) = (segment, live) else { continue };
+            let holes = total(&segment.holes);
+            let punched = holes - holes_before.min(holes);
+            let garbage = segment.sealed.unwrap_or_default().saturating_sub(holes);
+            if garbage.saturating_sub(live.bytes) > punched / LEFT_PART {
+                live.dead_runs = Some(DeadRuns { count: 0, bytes: 0 });
+                live.list = Some(records.list);
             }
         }
     }

@@ -3,9 +3,9 @@
 //!
 //! At first it steps the merged iterator directly. After a few steps in one direction whose
 //! separated values were asked for, it opens a [`Window`]: the iterator runs ahead, and the values
-//! of the entries that it passes are read in parallel while the user works on the first. Where the
-//! last two walks asked for more values than that, the window opens with the first value, and is as
-//! long as the shorter of them, if it can be: a scan then takes the time of one or two reads.
+//! of the entries that it passes are read in parallel while the user works on the first. Where most
+//! of the last walks asked for more values than that, the window opens with the first value, and is
+//! as long as half of them went at most: a scan then takes the time of one or two reads.
 
 use crate::base::bounds::Bounds;
 use crate::base::entry::{Payload, Slot, deadline_of};
@@ -294,9 +294,10 @@ impl TreeCursor {
     /// first one beyond what was expected; returns true if it did. `is_new` says that the value was
     /// not asked for before: what was lent of the entry then must stay.
     fn opens_early(&mut self, is_new: bool) -> Result<bool> {
-        let expected = self.settings.walks.expected();
         let goes_on = self.window.is_spent() && !self.window.is_unused();
-        let begins = is_new && self.walked == 1 && expected > STEADY_STEPS as usize;
+        // It is asked for once in a walk, not for each value.
+        let expected = if is_new && self.walked == 1 { self.settings.walks.expected() } else { 0 };
+        let begins = expected > STEADY_STEPS as usize;
         if !self.settings.prefetch || !begins && !goes_on || !self.is_separated()? {
             return Ok(false);
         }
@@ -624,6 +625,30 @@ mod tests {
             }
             assert!(!cursor.valid());
         }
+    }
+
+    /// A batch of large values has few of those that are expected. The cursor took it for all of
+    /// them, and waited at the end of each for the next one, which had not begun.
+    #[test]
+    fn a_walk_over_large_values_waits_only_where_it_was_expected_to_end() {
+        let memtable = Arc::new(LoggedMemtable::new(KeyOrder::Bytewise));
+        for number in 0..200_u64 {
+            let pointer = ValuePointer { segment: SegmentId(1), offset: number, length: 1 << 20 };
+            let (slot, seqno) = (Slot::Pointer(pointer), number + 1);
+            let key = number.to_be_bytes();
+            memtable.table.insert(&key, Trailer::new(seqno, Payload::from(slot).kind()), slot);
+        }
+        let walks = Arc::new(WalkLengths::default());
+        (0..3).for_each(|_| walks.note(100));
+        let mut cursor = start(&memtable, &Arc::new(Counters::default()), true, walks);
+        cursor.seek_to_first().unwrap();
+        let mut waits = Vec::new();
+        for number in 0..200 {
+            waits.extend((!cursor.window.is_open()).then_some(number));
+            drop(cursor.value());
+            cursor.next().unwrap();
+        }
+        assert_eq!(waits, [0, 100]);
     }
 
     #[test]

@@ -162,12 +162,13 @@ impl ScanDemands {
     }
 
     /// Notes that `bytes` of values were put in order, from the user key `low` to `high`, and that
-    /// all of `tables` are. Forgets those that are not in `levels`.
+    /// all of `tables` are. Forgets those that are not in `levels`. If the job ended before the
+    /// last key of its pick (`is_part`), what scans have paid beyond its price is for the rest.
     pub fn done(
         &self,
         keyspace: KeyspaceId,
         levels: &Levels,
-        (low, high): (&[u8], &[u8]),
+        (low, high, is_part): (&[u8], &[u8], bool),
         (tables, bytes): (&[TableId], u64),
     ) {
         if let Some(demand) = self.keyspaces.lock().get_mut(&keyspace) {
@@ -175,6 +176,11 @@ impl ScanDemands {
             let index = demand.index_of(levels.order(), low);
             let range = &mut demand.ranges[index];
             range.ordered = range.ordered.saturating_add(bytes);
+            if is_part && index + 1 < demand.ranges.len() {
+                let waste = std::mem::take(&mut demand.ranges[index].waste);
+                let rest = &mut demand.ranges[index + 1];
+                rest.waste = rest.waste.saturating_add(waste);
+            }
             demand.bound();
             let live: BTreeSet<TableId> = levels.tables().map(|(_, table)| table.meta.id).collect();
             demand.done.extend(tables);
@@ -361,6 +367,21 @@ mod tests {
 
     fn wastes(demand: &ScanDemand) -> Vec<u64> {
         demand.ranges.iter().map(|range| range.waste).collect()
+    }
+
+    /// A piece that ended early took what its range had paid for all, and the rest had to pay
+    /// again, four times as much, as if its values had been put in order before.
+    #[test]
+    fn what_was_paid_for_the_rest_of_a_piece_stays_with_the_rest() {
+        for (is_part, expected) in [(true, [0, 7, 5]), (false, [4, 3, 5])] {
+            let demands = ScanDemands::new(crate::env::Env::simulated(1).0.clock);
+            let (keyspace, levels) = (KeyspaceId(1), Levels::new(KeyOrder::Bytewise));
+            demands.keyspaces.lock().insert(keyspace, demand(&[4, 3, 5]));
+            demands.done(keyspace, &levels, (&[], &[0], is_part), (&[], 100));
+            let ranges = demands.ranges(keyspace);
+            assert_eq!(ranges.iter().map(|it| it.waste).collect::<Vec<_>>(), expected);
+            assert_eq!(ranges.iter().map(|it| it.ordered).collect::<Vec<_>>(), [104, 3, 5]);
+        }
     }
 
     #[test]

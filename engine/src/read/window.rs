@@ -61,11 +61,10 @@ pub struct Window {
     /// The number of the first batch in `batches`.
     first_batch: u64,
     size: usize,
-    /// The number of values that the walk is expected to ask for from the last batch on; 0 if that
-    /// is unknown.
+    /// True if it is known how many values the walk will probably ask for.
+    expects: bool,
+    /// The number of those that no batch has yet.
     expected: usize,
-    /// True until a batch of the expected values is begun.
-    begins: bool,
     /// True if values of the last batch were read together.
     joined: bool,
     /// The files that the walk has opened for itself.
@@ -89,21 +88,21 @@ impl Window {
 
     /// Returns true if all that the walk was expected to ask for is used up.
     pub fn is_spent(&self) -> bool {
-        self.expected > 0 && !self.begins && self.items.is_empty()
+        self.expects && self.expected == 0 && self.items.is_empty()
     }
 
     /// Has the next batch be for a walk that will probably ask for so many values, from the current
     /// entry on.
     pub fn begin_with(&mut self, expected: usize) {
         self.expected = expected.clamp(FIRST_WINDOW, MAX_WINDOW);
-        self.begins = true;
+        self.expects = true;
     }
 
     /// Has the next batch be for a walk that has asked for `walked` values, further than was
     /// expected: twice as many.
     pub fn grow_from(&mut self, walked: u64) {
         let walked = usize::try_from(walked).unwrap_or(MAX_JOINED_WINDOW);
-        (self.expected, self.size) = (0, walked.min(MAX_JOINED_WINDOW));
+        (self.expects, self.size) = (false, walked.min(MAX_JOINED_WINDOW));
     }
 
     /// Returns true if the cursor's current entry is in the window.
@@ -122,19 +121,23 @@ impl Window {
         self.size = self.size.min(most);
         // A batch starts late, because values read ahead beyond the end of a short scan are wasted.
         // Behind an expected end it starts only once the cursor knows that the walk goes on.
-        let late = if self.expected > 0 { 0 } else { self.size / 4 };
+        let is_behind = self.expects && self.expected == 0;
+        let late = if is_behind { 0 } else { self.size / 4 };
         // However few large values are, they must not pile up.
         let is_full = self.items.len() > 1 && self.bytes > MAX_WINDOW_BYTES / 4;
         if self.error.is_some() || self.items.len() > late || is_full {
             return 0;
         }
-        self.size = if std::mem::take(&mut self.begins) {
-            self.expected
-        } else {
-            self.expected = 0;
-            (self.size * 2).clamp(FIRST_WINDOW, most)
+        self.expects &= !is_behind;
+        self.size = match self.expects {
+            // Large values are in several batches.
+            true => self.expected,
+            false => (self.size * 2).clamp(FIRST_WINDOW, most),
         };
-        debug_assert!(self.items.len() < self.size, "the window grows beyond its size");
+        debug_assert!(
+            self.expects || self.items.len() < self.size,
+            "the window grows beyond its size"
+        );
         self.size
     }
 
@@ -160,6 +163,7 @@ impl Window {
     pub fn extend(&mut self, items: Vec<WindowEntry>, batch: Fetching, error: Option<Error>) {
         debug_assert!(self.error.is_none(), "nothing is read ahead beyond an error");
         debug_assert!(self.items.len() + items.len() <= 2 * MAX_JOINED_WINDOW);
+        self.expected = self.expected.saturating_sub(items.len());
         self.joined = are_joined(batch.values(), batch.reads(), batch.read_bytes());
         self.bytes += items.iter().map(|item| item.bytes).sum::<u64>();
         self.items.extend(items);
@@ -309,6 +313,7 @@ mod tests {
                 };
                 let entries = (0..wanted).map(entry);
                 window.items.extend(entries);
+                window.expected = window.expected.saturating_sub(wanted);
                 let asked = if what == "read" { window.value().map(drop) } else { Ok(()) };
                 if let Err(error) = asked.and_then(|()| window.pop()) {
                     text += &format!("{what} {step}: {:?}\n", error.kind());

@@ -5,7 +5,9 @@ use crate::base::error::Result;
 use crate::gc::facts::How;
 use crate::gc::picker::GcPlan;
 use crate::gc::punch::Declared;
+use crate::gc::punch::runs::total;
 use crate::gc::relocate::VictimRecords;
+use crate::gc::survey::PunchedRecords;
 use crate::version::job::JobResult;
 use std::time::Duration;
 
@@ -13,20 +15,25 @@ use std::time::Duration;
 const MAX_FAILURES: u32 = 16;
 
 impl Collector {
-    /// Measures what can be punched in the segments that were counted just now.
-    pub(super) fn measure_dead_runs(&self, state: &mut CollectorState) {
+    /// Measures what can be punched in the segments that were counted just now, and, behind a whole
+    /// liveness scan (`is_whole`), what a call costs, if there is something to punch.
+    pub(super) fn measure_dead_runs(&self, state: &mut CollectorState, is_whole: bool) {
         if !self.parts.options.punch {
             return;
         }
         let (context, costs) = (&self.parts.runtime, &mut state.puncher.costs);
-        let version = context.set.current();
-        if costs.is_unknown() && state.knowledge.has_dead_runs(&version) {
+        let (version, knowledge) = (context.set.current(), &mut state.knowledge);
+        if costs.is_unknown() && !is_whole {
+            return;
+        }
+        let waits = knowledge.measure_dead_runs(&version, costs.get().as_ref());
+        if waits && costs.is_unknown() {
             costs.probe(context);
             let nanos = costs.get().map_or(0, |cost| cost.call_nanos);
             context.counters.gc.punch_call_nanos.add(nanos);
-        }
-        if let Some(cost) = costs.get() {
-            state.knowledge.measure_dead_runs(&version, &cost);
+            if let Some(cost) = costs.get() {
+                knowledge.measure_dead_runs(&version, Some(&cost));
+            }
         }
     }
 
@@ -76,12 +83,23 @@ impl Collector {
             );
             victims.extend(list.map(|list| VictimRecords { id: victim.id, list }));
         }
+        let version = self.parts.runtime.set.current();
+        let holes_of = |victim: &VictimRecords| {
+            version.segments.get(&victim.id).map_or(0, |segment| total(&segment.holes))
+        };
+        let holes_before: Vec<u64> = victims.iter().map(holes_of).collect();
         let declared = state.puncher.declare(&self.parts.runtime, &victims, &cost);
         if declared.is_err() {
             // I9: the findings of the liveness scan stay right, so the lists are put back.
             state.knowledge.put_back(victims);
+            return declared;
         }
         let declared = declared?;
+        let version = self.parts.runtime.set.current();
+        let punched = victims.into_iter().zip(holes_before);
+        let punched =
+            punched.map(|(records, holes_before)| PunchedRecords { records, holes_before });
+        state.knowledge.put_back_after_holes(punched.collect(), &version);
         if declared.segments > 0 {
             self.parts.runtime.counters.gc.rounds.add(1);
             state.has_freed = true;

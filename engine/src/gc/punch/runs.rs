@@ -5,7 +5,7 @@
 //! range for one call is dead from end to end: only earlier holes may lie in it.
 
 use crate::gc::facts::DeadRuns;
-use crate::gc::record_list::RecordList;
+use crate::gc::record_list::{LiveRecord, RecordList};
 use crate::version::{HOLE_UNIT, Holes, LiveSegment};
 
 /// The most holes of a segment; one that would have more is moved instead. Each hole is an extent
@@ -52,7 +52,12 @@ pub fn sum_up(runs: &[PunchRange]) -> DeadRuns {
 /// Returns the dead ranges of a segment of `sealed` bytes whose live records are in `list`,
 /// ascending. Each range has at least `least` bytes that are in none of `holes`.
 fn dead_runs(list: &RecordList, sealed: u64, holes: &Holes, least: u64) -> Vec<PunchRange> {
-    let live = || list.iter().map(|it| (it.offset, it.offset + u64::from(it.length)));
+    // I7: both numbers may come from a damaged pointer.
+    let place = |it: LiveRecord| {
+        let end = it.offset.saturating_add(it.length.into());
+        (it.offset.min(sealed), end.min(sealed))
+    };
+    let live = || list.iter().map(place);
     // The head of the segment is in the first block.
     let (mut end, mut runs) = (HOLE_UNIT, Vec::new());
     let mut pass = |(offset, behind): (u64, u64)| {
