@@ -33,6 +33,10 @@ pub struct RecordList {
     count: usize,
     record_bytes: u64,
     last: LiveRecord,
+    /// The longest gap before a record.
+    widest_gap: u64,
+    /// True if a record lies before the one that comes before it.
+    goes_back: bool,
 }
 
 /// The length is another than that of the record before, and follows.
@@ -67,6 +71,10 @@ impl RecordList {
         if self.count.is_multiple_of(RANK_EVERY) {
             self.ranks.push(rank);
         }
+        match u64::try_from(gap.cast_signed()) {
+            Ok(gap) => self.widest_gap = self.widest_gap.max(gap),
+            Err(_) => self.goes_back = true,
+        }
         self.count += 1;
         self.record_bytes = self.record_bytes.saturating_add(length.into());
         self.last = record;
@@ -90,6 +98,18 @@ impl RecordList {
     /// Returns the sum of the lengths of all records.
     pub fn record_bytes(&self) -> u64 {
         self.record_bytes
+    }
+
+    /// Returns true if the records are in the order of their places, too.
+    pub fn is_in_place(&self) -> bool {
+        !self.goes_back
+    }
+
+    /// Returns the longest gap before a record, and before the end of a segment of `sealed` bytes,
+    /// if the records are in the order of their places.
+    pub fn widest_gap(&self, sealed: u64) -> u64 {
+        debug_assert!(self.is_in_place(), "a gap is between neighbours by place");
+        self.widest_gap.max(sealed.saturating_sub(end(self.last)))
     }
 
     /// Iterates over the records in the order of their keys, and so of their ranks.

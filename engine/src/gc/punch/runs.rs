@@ -6,6 +6,7 @@
 
 use crate::gc::facts::DeadRuns;
 use crate::gc::record_list::{LiveRecord, RecordList};
+use crate::segment::SegmentKind;
 use crate::version::{HOLE_UNIT, Holes, LiveSegment};
 
 /// The most holes of a segment; one that would have more is moved instead. Each hole is an extent
@@ -33,13 +34,25 @@ pub struct PunchRange {
 /// Returns the dead ranges of a segment that are worth a hole, where one of fewer than `least`
 /// bytes is not; none if it would have too many holes. `list` has its live records.
 pub fn runs_to_punch(list: &RecordList, segment: &LiveSegment, least: u64) -> Vec<PunchRange> {
-    let runs = |sealed| worth_a_hole(list, sealed, &segment.holes, least);
-    segment.sealed.map_or_else(Vec::new, runs)
+    let is_log = segment.handle.segment.kind() == SegmentKind::Log;
+    match segment.sealed {
+        // In the log, neighbours by key lie apart, and long records alone leave much between them.
+        Some(sealed) if are_long(list) || !is_log => {
+            worth_a_hole(list, sealed, &segment.holes, least)
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn are_long(list: &RecordList) -> bool {
+    list.record_bytes() >= LEAST_PUNCHED_RECORD * list.len().max(1) as u64
 }
 
 fn worth_a_hole(list: &RecordList, sealed: u64, holes: &Holes, least: u64) -> Vec<PunchRange> {
-    let are_long = list.record_bytes() >= LEAST_PUNCHED_RECORD * list.len().max(1) as u64;
-    let least = if are_long { least } else { least.max(LEAST_STRETCH_BYTES) };
+    let least = if are_long(list) { least } else { least.max(LEAST_STRETCH_BYTES) };
+    if list.is_in_place() && list.widest_gap(sealed) < least {
+        return Vec::new();
+    }
     let runs = dead_runs(list, sealed, holes, least);
     if holes.len() + runs.len() > MAX_HOLES { Vec::new() } else { runs }
 }
@@ -57,7 +70,7 @@ fn dead_runs(list: &RecordList, sealed: u64, holes: &Holes, least: u64) -> Vec<P
         let end = it.offset.saturating_add(it.length.into());
         (it.offset.min(sealed), end.min(sealed))
     };
-    let live = || list.iter().map(place);
+    let live = list.iter().map(place);
     // The head of the segment is in the first block.
     let (mut end, mut runs) = (HOLE_UNIT, Vec::new());
     let mut pass = |(offset, behind): (u64, u64)| {
@@ -68,10 +81,10 @@ fn dead_runs(list: &RecordList, sealed: u64, holes: &Holes, least: u64) -> Vec<P
         end = end.max(behind);
     };
     // In a sorted segment, records are in the order of their places already.
-    if live().is_sorted() {
-        live().for_each(&mut pass);
+    if list.is_in_place() {
+        live.for_each(&mut pass);
     } else {
-        let mut sorted: Vec<(u64, u64)> = live().collect();
+        let mut sorted: Vec<(u64, u64)> = live.collect();
         sorted.sort_unstable();
         sorted.into_iter().for_each(&mut pass);
     }
@@ -186,6 +199,19 @@ mod tests {
         let live = list(&[(40 * K, K), (80 * K, K)]);
         let found = |least| dead_runs(&live, 100 * K, &Holes::default(), least).len();
         assert_eq!([found(0), found(17 * K), found(36 * K), found(37 * K)], [3, 2, 2, 0]);
+    }
+
+    #[test]
+    fn a_list_knows_its_widest_gap_and_whether_it_goes_back() {
+        let short = list(&[(5 * K, K), (6 * K, K), (90 * K, K)]);
+        assert!(short.is_in_place());
+        assert_eq!([short.widest_gap(91 * K), short.widest_gap(200 * K)], [83 * K, 109 * K]);
+        assert_eq!(list(&[]).widest_gap(70 * K), 70 * K);
+        assert!(!list(&[(90 * K, K), (5 * K, K)]).is_in_place());
+        let found = |records: &[(u64, u64)]| worth_a_hole(&list(records), 91 * K, &[].into(), 0);
+        assert_eq!(found(&[(5 * K, K), (90 * K, K)]).len(), 1);
+        assert_eq!(found(&[(90 * K, K), (5 * K, K)]), found(&[(5 * K, K), (90 * K, K)]));
+        assert_eq!(found(&[(5 * K, K), (40 * K, K), (90 * K, K)]), [], "no gap is long enough");
     }
 
     #[test]
