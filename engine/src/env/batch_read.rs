@@ -8,7 +8,7 @@
 use super::fork::Process;
 use super::fs::File;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// One read: `len` bytes at `offset`.
@@ -163,6 +163,22 @@ impl ReadBatch {
         drop(slots);
         if awaited {
             self.done.notify_one();
+        }
+    }
+
+    /// Does as [`ReadBatch::finish`], and lets go of the file before: whoever has the result may
+    /// count on it that the worker keeps no file open that was removed meanwhile. A panic in that
+    /// goes on once the result is there.
+    pub(super) fn close_and_finish(
+        &self,
+        index: usize,
+        request: ReadRequest,
+        result: io::Result<Vec<u8>>,
+    ) {
+        let closed = catch_unwind(AssertUnwindSafe(|| drop(request)));
+        self.finish(index, result);
+        if let Err(panic) = closed {
+            resume_unwind(panic);
         }
     }
 

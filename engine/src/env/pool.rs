@@ -127,8 +127,9 @@ impl PoolShared {
             if let Some((index, request)) = batch.claim() {
                 queue.batches.push_back(Arc::clone(&batch));
                 drop(queue);
-                batch.finish(index, request.read());
-                drop((request, batch)); // may close a file: not under the lock
+                let read = request.read();
+                batch.close_and_finish(index, request, read); // closing takes a while: not locked
+                drop(batch);
                 queue = self.lock();
             }
         }

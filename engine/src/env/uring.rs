@@ -201,7 +201,8 @@ impl Ring {
                 return Ok(());
             };
             if request.file.descriptor().is_none() || request.len == 0 {
-                batch.finish(index, request.read());
+                let read = request.read();
+                batch.close_and_finish(index, request, read);
                 continue;
             }
             match request.buffer() {
@@ -278,7 +279,8 @@ impl Ring {
         };
         if let Some(flight) = self.flights[place].take() {
             self.free.push(place);
-            flight.batch.finish(flight.index, result.map(|()| flight.buffer));
+            let Flight { batch, index, request, buffer, .. } = flight;
+            batch.close_and_finish(index, request, result.map(|()| buffer));
         }
     }
 }

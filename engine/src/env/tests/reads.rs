@@ -198,6 +198,21 @@ fn dropping_a_batch_cancels_what_has_not_begun() {
     assert_eq!(Arc::strong_count(&stall_controller), 2);
 }
 
+/// A worker gave the result away before it let go of the file. A test whose cursor had read all, and
+/// was dropped, found a removed segment open where the worker had lost its processor in between.
+#[test]
+fn whoever_has_a_result_finds_the_file_closed() {
+    let pool = ThreadPool::new(1);
+    let (gate, has_begun, let_go) = gated();
+    for _ in 0..500 {
+        let mut pending = pool.submit(vec![request(&(gate.clone() as Arc<dyn File>), 0, 1)]);
+        has_begun.recv().unwrap();
+        let_go.send(()).unwrap();
+        assert_eq!(pending.take(0).unwrap(), [0]);
+        assert_eq!(Arc::strong_count(&gate), 1);
+    }
+}
+
 #[test]
 fn a_result_does_not_wait_behind_other_batches() {
     let pool = ThreadPool::new(1);
