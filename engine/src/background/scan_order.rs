@@ -145,7 +145,9 @@ impl Background {
         let done: Vec<_> = report.outputs.iter().filter(is_done).map(|it| it.id).collect();
         // Those that another job has taken meanwhile are forgotten at once.
         let levels = keyspace.view().levels.clone();
-        let keys = (low, until.map_or(high, |until| until), until.is_some());
+        let rest = report.outputs.iter().find(|table| !is_done(table));
+        let rest = rest.map(|table| table.summary.smallest_key());
+        let keys = (low, until.map_or(high, |until| until), rest);
         let in_order = (&done[..], report.values_written);
         let note = |demands: &Arc<ScanDemands>| demands.done(keyspace.id, &levels, keys, in_order);
         self.demands.iter().for_each(note);

@@ -71,9 +71,10 @@ impl RecordList {
         if self.count.is_multiple_of(RANK_EVERY) {
             self.ranks.push(rank);
         }
-        match u64::try_from(gap.cast_signed()) {
-            Ok(gap) => self.widest_gap = self.widest_gap.max(gap),
-            Err(_) => self.goes_back = true,
+        // I7: places may come from a damaged relocation, so that they wrap around.
+        match offset.checked_sub(self.last.offset.saturating_add(self.last.length.into())) {
+            Some(gap) => self.widest_gap = self.widest_gap.max(gap),
+            None => self.goes_back = true,
         }
         self.count += 1;
         self.record_bytes = self.record_bytes.saturating_add(length.into());

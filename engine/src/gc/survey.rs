@@ -134,9 +134,10 @@ impl Knowledge {
         }
     }
 
-    /// Puts back the lists of victims in which holes were declared, where moving what is live wins
-    /// much more than those holes did. The others are used up, and what dies there later is found
-    /// by the next liveness scan: little is left to win.
+    /// Puts back the lists of victims in which holes were declared, or were not after all, where
+    /// more than `LEFT_PART` of what the holes give is left dead beside them: what is live there
+    /// may be moved. The other lists are used up, and what dies later is found by the next
+    /// liveness scan.
     pub fn put_back_after_holes(&mut self, victims: Vec<PunchedRecords>, version: &Version) {
         for PunchedRecords { records, holes_before } in victims {
             let segment = version.segments.get(&records.id);

@@ -163,12 +163,13 @@ impl ScanDemands {
 
     /// Notes that `bytes` of values were put in order, from the user key `low` to `high`, and that
     /// all of `tables` are. Forgets those that are not in `levels`. If the job ended before the
-    /// last key of its pick (`is_part`), what scans have paid beyond its price is for the rest.
+    /// last of its keys, `rest` is the next one: what scans have paid beyond the price is for the
+    /// range of that.
     pub fn done(
         &self,
         keyspace: KeyspaceId,
         levels: &Levels,
-        (low, high, is_part): (&[u8], &[u8], bool),
+        (low, high, rest): (&[u8], &[u8], Option<&[u8]>),
         (tables, bytes): (&[TableId], u64),
     ) {
         if let Some(demand) = self.keyspaces.lock().get_mut(&keyspace) {
@@ -176,9 +177,10 @@ impl ScanDemands {
             let index = demand.index_of(levels.order(), low);
             let range = &mut demand.ranges[index];
             range.ordered = range.ordered.saturating_add(bytes);
-            if is_part && index + 1 < demand.ranges.len() {
+            let rest = rest.map(|rest| demand.index_of(levels.order(), rest));
+            if let Some(rest) = rest.filter(|rest| *rest != index) {
                 let waste = std::mem::take(&mut demand.ranges[index].waste);
-                let rest = &mut demand.ranges[index + 1];
+                let rest = &mut demand.ranges[rest];
                 rest.waste = rest.waste.saturating_add(waste);
             }
             demand.bound();
@@ -373,11 +375,17 @@ mod tests {
     /// again, four times as much, as if its values had been put in order before.
     #[test]
     fn what_was_paid_for_the_rest_of_a_piece_stays_with_the_rest() {
-        for (is_part, expected) in [(true, [0, 7, 5]), (false, [4, 3, 5])] {
+        let cases: [(Option<&[u8]>, _); 4] = [
+            (None, [4, 3, 5]),
+            (Some(&[0, 1]), [4, 3, 5]),
+            (Some(&[1]), [0, 7, 5]),
+            (Some(&[2, 1]), [0, 3, 9]),
+        ];
+        for (rest, expected) in cases {
             let demands = ScanDemands::new(crate::env::Env::simulated(1).0.clock);
             let (keyspace, levels) = (KeyspaceId(1), Levels::new(KeyOrder::Bytewise));
             demands.keyspaces.lock().insert(keyspace, demand(&[4, 3, 5]));
-            demands.done(keyspace, &levels, (&[], &[0], is_part), (&[], 100));
+            demands.done(keyspace, &levels, (&[], &[0], rest), (&[], 100));
             let ranges = demands.ranges(keyspace);
             assert_eq!(ranges.iter().map(|it| it.waste).collect::<Vec<_>>(), expected);
             assert_eq!(ranges.iter().map(|it| it.ordered).collect::<Vec<_>>(), [104, 3, 5]);

@@ -122,7 +122,7 @@ impl Window {
         // A batch starts late, because values read ahead beyond the end of a short scan are wasted.
         // Behind an expected end it starts only once the cursor knows that the walk goes on.
         let is_behind = self.expects && self.expected == 0;
-        let late = if is_behind { 0 } else { self.size / 4 };
+        let late = if is_behind { 0 } else { (self.size / 4).max(usize::from(self.expects)) };
         // However few large values are, they must not pile up.
         let is_full = self.items.len() > 1 && self.bytes > MAX_WINDOW_BYTES / 4;
         if self.error.is_some() || self.items.len() > late || is_full {

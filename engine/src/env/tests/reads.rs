@@ -198,8 +198,9 @@ fn dropping_a_batch_cancels_what_has_not_begun() {
     assert_eq!(Arc::strong_count(&stall_controller), 2);
 }
 
-/// A worker gave the result away before it let go of the file. A test whose cursor had read all, and
-/// was dropped, found a removed segment open where the worker had lost its processor in between.
+/// A worker gave the result away before it let go of the file. A test whose cursor had read all,
+/// and was dropped, found a removed segment open where the worker had lost its processor in
+/// between.
 #[test]
 fn whoever_has_a_result_finds_the_file_closed() {
     let pool = ThreadPool::new(1);

@@ -23,7 +23,8 @@ impl Collector {
         }
         let (context, costs) = (&self.parts.runtime, &mut state.puncher.costs);
         let (version, knowledge) = (context.set.current(), &mut state.knowledge);
-        if costs.is_unknown() && !is_whole {
+        // Where nothing can be punched, nothing is measured.
+        if costs.get().is_none() && !(is_whole && costs.is_unknown()) {
             return;
         }
         let waits = knowledge.measure_dead_runs(&version, costs.get().as_ref());
