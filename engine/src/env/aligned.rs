@@ -13,7 +13,7 @@ pub(super) fn are_blocks(memory: &[u8]) -> bool {
 
 /// From so many bytes on, a buffer is not on the heap. There, the allocator of the GNU C library
 /// would from then on keep twice as many bytes in each of its arenas, of all threads of the
-/// process: once buffers of 10 MiB had come and gone, 16 arenas held 58 MiB that nobody used
+/// process: once buffers of 10 MiB had come and gone, 16 arenas held 58 MB that nobody used
 /// (`bench/record/2026-11-27-memory.md`).
 const LEAST_MAPPED_BYTES: usize = 128 << 10;
 
@@ -95,8 +95,10 @@ mod tests {
 
     #[test]
     fn large_memory_is_aligned_too_and_starts_with_zeroes() {
-        for len in [LEAST_MAPPED_BYTES - 1, LEAST_MAPPED_BYTES, 10 << 20] {
+        for len in [LEAST_MAPPED_BYTES - BLOCK_BYTES, LEAST_MAPPED_BYTES - 1, 10 << 20] {
             let mut buffer = AlignedBuffer::new(len);
+            let is_mapped = matches!(buffer.memory, AlignedMemory::Mapped(_));
+            assert_eq!(is_mapped, len.next_multiple_of(BLOCK_BYTES) >= LEAST_MAPPED_BYTES);
             let blocks = buffer.at_least(len);
             assert!(are_blocks(blocks) && blocks.len() >= len);
             assert!(blocks.iter().all(|byte| *byte == 0));

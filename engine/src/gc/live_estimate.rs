@@ -157,10 +157,12 @@ impl LiveEstimate {
         let gone = need.unreferenced_since.saturating_sub(puts + deleted);
         let changed = puts + deleted + gone;
         let is_idle = matches!(need.mode, Mode::Idle | Mode::Low);
-        // Time that users leave is enough for what was found, not for looking more often.
-        let is_spare = need.mode == Mode::Spare;
-        let hurries =
-            is_idle || need.exhausted && !is_spare || is_spare && self.may_find_room(need, last);
+        let hurries = match need.mode {
+            _ if is_idle => true,
+            // Time that users leave is enough for what was found, not for looking more often.
+            Mode::Spare => self.may_find_room(need, last),
+            _ => need.exhausted,
+        };
         let at_least = self.at_least(need.written).saturating_sub(gone);
         let marks = need.bounds.of(need.mode, at_least);
         let enough = match need.mode {

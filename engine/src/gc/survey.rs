@@ -30,14 +30,6 @@ const LOG_ENTRY_BYTES: u64 = 64;
 /// part (one in this many) of the holes.
 const LEFT_PART: u64 = 3;
 
-/// A segment whose dead bytes are to be punched.
-pub struct PunchedRecords {
-    /// Its live records.
-    pub records: VictimRecords,
-    /// The bytes of its holes before.
-    pub holes_before: u64,
-}
-
 /// The knowledge about the bytes in segments.
 #[derive(Default)]
 pub struct Knowledge {
@@ -134,23 +126,20 @@ impl Knowledge {
         }
     }
 
-    /// Puts back the lists of victims in which holes were declared, or were not after all, where
-    /// more than `LEFT_PART` of what the holes give is left dead beside them: what is live there
-    /// may be moved. The other lists are used up, and what dies later is found by the next
-    /// liveness scan.
-    pub fn put_back_after_holes(&mut self, victims: Vec<PunchedRecords>, version: &Version) {
-        for PunchedRecords { records, holes_before } in victims {
-            let segment = version.segments.get(&records.id);
-            let live = self.liveness_scan.segments.get_mut(&records.id);
-            let (Some(segment), Some(live)) = (segment, live) else { continue };
-            let holes = total(&segment.holes);
-            let punched = holes - holes_before.min(holes);
-            let garbage = segment.sealed.unwrap_or_default().saturating_sub(holes);
-            if garbage.saturating_sub(live.bytes) > punched / LEFT_PART {
-                live.dead_runs = Some(DeadRuns { count: 0, bytes: 0 });
-                live.list = Some(records.list);
-            }
-        }
+    /// Puts back the lists of victims of which holes were to be declared, where more than
+    /// `LEFT_PART` of what these were to give is still dead: what is live there may be moved. The
+    /// other lists are used up, and what dies later is found by the next liveness scan.
+    pub fn put_back_after_holes(&mut self, mut victims: Vec<VictimRecords>, version: &Version) {
+        victims.retain(|victim| {
+            let segment = version.segments.get(&victim.id);
+            let live = self.liveness_scan.segments.get_mut(&victim.id);
+            let Some((segment, live)) = segment.zip(live) else { return false };
+            let runs = live.dead_runs.replace(DeadRuns { count: 0, bytes: 0 });
+            let kept = total(&segment.holes).saturating_add(live.bytes);
+            let left = segment.sealed.unwrap_or_default().saturating_sub(kept);
+            left > runs.map_or(0, |runs| runs.bytes) / LEFT_PART
+        });
+        self.put_back(victims);
     }
 
     /// Returns the estimate of live bytes in a segment of `written` bytes; it is never too low.

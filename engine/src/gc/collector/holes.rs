@@ -5,9 +5,7 @@ use crate::base::error::Result;
 use crate::gc::facts::How;
 use crate::gc::picker::GcPlan;
 use crate::gc::punch::Declared;
-use crate::gc::punch::runs::total;
 use crate::gc::relocate::VictimRecords;
-use crate::gc::survey::PunchedRecords;
 use crate::version::job::JobResult;
 use std::time::Duration;
 
@@ -84,23 +82,15 @@ impl Collector {
             );
             victims.extend(list.map(|list| VictimRecords { id: victim.id, list }));
         }
-        let version = self.parts.runtime.set.current();
-        let holes_of = |victim: &VictimRecords| {
-            version.segments.get(&victim.id).map_or(0, |segment| total(&segment.holes))
+        let declared = match state.puncher.declare(&self.parts.runtime, &victims, &cost) {
+            Ok(declared) => declared,
+            Err(error) => {
+                // I9: the findings of the liveness scan stay right, so the lists are put back.
+                state.knowledge.put_back(victims);
+                return Err(error);
+            }
         };
-        let holes_before: Vec<u64> = victims.iter().map(holes_of).collect();
-        let declared = state.puncher.declare(&self.parts.runtime, &victims, &cost);
-        if declared.is_err() {
-            // I9: the findings of the liveness scan stay right, so the lists are put back.
-            state.knowledge.put_back(victims);
-            return declared;
-        }
-        let declared = declared?;
-        let version = self.parts.runtime.set.current();
-        let punched = victims.into_iter().zip(holes_before);
-        let punched =
-            punched.map(|(records, holes_before)| PunchedRecords { records, holes_before });
-        state.knowledge.put_back_after_holes(punched.collect(), &version);
+        state.knowledge.put_back_after_holes(victims, &self.parts.runtime.set.current());
         if declared.segments > 0 {
             self.parts.runtime.counters.gc.rounds.add(1);
             state.has_freed = true;
