@@ -252,7 +252,7 @@ impl Collector {
         // A snapshot at or after the scan's sequence number kept nothing live in it.
         state.snapshots = snapshots.into_iter().filter(|&it| it < liveness_scan.seqno).collect();
         state.knowledge.renew(liveness_scan, &facts, &context.set.current());
-        self.measure_dead_runs(state, true);
+        self.measure_holes(state, true);
         Ok(())
     }
 
@@ -338,7 +338,7 @@ impl Collector {
         counters.liveness_scan_entries.add(found.walked);
         counters.liveness_scan_nanos.add(found.took.as_nanos() as u64);
         state.knowledge.add(found, facts);
-        self.measure_dead_runs(state, false);
+        self.measure_holes(state, false);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ const MAX_FAILURES: u32 = 16;
 impl Collector {
     /// Measures what can be punched in the segments that were counted just now, and, behind a whole
     /// liveness scan (`is_whole`), what a call costs, if there is something to punch.
-    pub(super) fn measure_dead_runs(&self, state: &mut CollectorState, is_whole: bool) {
+    pub(super) fn measure_holes(&self, state: &mut CollectorState, is_whole: bool) {
         if !self.parts.options.punch {
             return;
         }

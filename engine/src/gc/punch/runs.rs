@@ -215,6 +215,16 @@ mod tests {
     }
 
     #[test]
+    fn i07_a_place_beyond_any_file_keeps_no_live_record_from_being_seen() {
+        let beyond = (1 << 63) + 500 * K;
+        let found = list(&[(1000 * K, K), (beyond, K), (200 * K, K), (u64::MAX, K)]);
+        assert!(!found.is_in_place());
+        let runs = worth_a_hole(&found, 1200 * K, &Holes::default(), 0);
+        let is_live = |run: &PunchRange| run.offset <= 200 * K && 200 * K < run.offset + run.len;
+        assert!(runs.len() == 3 && !runs.iter().any(is_live), "{runs:?}");
+    }
+
+    #[test]
     fn of_short_records_only_long_stretches_are_worth_a_hole() {
         let worth = |length: u64, gap: u64, count: u64, least: u64| {
             let records: Vec<_> =
