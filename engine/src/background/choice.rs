@@ -123,8 +123,9 @@ impl Background {
         let may_run = |kind| !resting.contains(&kind);
         if role == Role::Flush {
             if let Some(keyspace) = self.find_flush(&resting, state) {
-                let is_free = state.flushing.insert(keyspace.id);
-                assert!(is_free, "one flush of keyspace {} at a time", keyspace.id);
+                state.flushes += 1;
+                let running = state.flushing.insert(keyspace.id, state.flushes);
+                assert!(running.is_none(), "one flush of keyspace {} at a time", keyspace.id);
                 return Some(BackgroundWork::Flush(keyspace));
             }
             let is_due = may_run(JobKind::SpareSegment) && self.committer.log().wants_spare();
@@ -177,7 +178,7 @@ impl Background {
         state: &BackgroundState,
     ) -> Option<Arc<KeyspaceState>> {
         let age = |keyspace: &Arc<KeyspaceState>| {
-            if state.flushing.contains(&keyspace.id)
+            if state.flushing.contains_key(&keyspace.id)
                 || resting.contains(&JobKind::Flush(keyspace.id))
             {
                 return None;
@@ -234,7 +235,7 @@ impl Background {
         match &work {
             BackgroundWork::Flush(keyspace) => {
                 let was_taken = state.flushing.remove(&keyspace.id);
-                assert!(was_taken, "a flush of keyspace {} ends twice", keyspace.id);
+                assert!(was_taken.is_some(), "a flush of keyspace {} ends twice", keyspace.id);
             }
             BackgroundWork::Compact(Claimed { chosen, claim }) => {
                 state.busy.release(*claim, &chosen.pick);

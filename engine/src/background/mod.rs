@@ -40,7 +40,7 @@ pub use choice::CompactionReason;
 use failures::Failures;
 pub use foreground::SpanClaim;
 use running::RunningJobs;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +50,10 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Default)]
 struct BackgroundState {
     busy: RunningCompactions,
-    flushing: BTreeSet<KeyspaceId>,
+    /// The running flush of each keyspace, by number.
+    flushing: BTreeMap<KeyspaceId, u64>,
+    /// The number of flushes begun.
+    flushes: u64,
     compaction_cursors: BTreeMap<KeyspaceId, CompactionCursors>,
     /// The keyspace of the last compaction that was chosen.
     compacted_last: Option<KeyspaceId>,

@@ -34,6 +34,22 @@ impl Background {
         }
     }
 
+    /// Waits until the flushes of these keyspaces that run now are over. Their memtables are gone
+    /// before that, when their edit is published; statistics, events and scores follow.
+    pub fn wait_for_flushes(&self, keyspaces: &[KeyspaceId]) -> Result<()> {
+        let mut state = self.state.lock();
+        let numbers = |state: &BackgroundState| -> Vec<Option<u64>> {
+            keyspaces.iter().map(|id| state.flushing.get(id).copied()).collect()
+        };
+        let begun = numbers(&state);
+        let runs = |(now, begun): (Option<u64>, &Option<u64>)| now.is_some() && now == *begun;
+        while numbers(&state).into_iter().zip(&begun).any(runs) {
+            self.check_running(&state)?;
+            state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
+        }
+        Ok(())
+    }
+
     /// Waits until the compactions of a keyspace that run now are over.
     pub fn wait_for_running(&self, keyspace: KeyspaceId) -> Result<()> {
         let mut state = self.state.lock();

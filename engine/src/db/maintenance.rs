@@ -126,7 +126,8 @@ impl Core {
                 // A keyspace that was dropped meanwhile has no immutable memtables.
                 now.immutables.iter().all(is_new)
             })
-        })
+        })?;
+        self.background.wait_for_flushes(&ids)
     }
 
     /// Rewrites the tables between two user keys, level by level, down to the deepest.
@@ -204,7 +205,8 @@ impl Core {
 }
 
 impl Db {
-    /// Flushes the memtables of all keyspaces and waits for it.
+    /// Flushes the memtables of all keyspaces and waits for it. Statistics count it then, and
+    /// listeners were told.
     ///
     /// Costs a write of the keys and small values that are in memory. Writers go on meanwhile.
     /// Fails with [`ErrorKind::ReadOnly`] if the database takes no writes, and with the error of

@@ -5,6 +5,7 @@ mod bounded;
 pub(crate) mod by_hand;
 mod dropped;
 mod expired;
+mod flushes;
 mod head;
 mod ingested;
 mod look;
