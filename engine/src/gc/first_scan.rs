@@ -33,13 +33,15 @@ pub struct FirstScanNeed {
 pub fn is_first_scan_due(need: &FirstScanNeed, mode: Mode) -> bool {
     let is_idle = mode == Mode::Idle;
     // A scan while others write has to pay; one while nobody does is in nobody's way. What it may
-    // find is reason enough then, and where a job waits for room.
-    let is_asked = mode == Mode::Spare && need.bounds.asked_room > 0;
+    // find is reason enough then, and where a job waits for room. If space is so near the ceiling
+    // that GC is urgent, the job waits all the same.
+    let is_asked = need.bounds.asked_room > 0;
     let hidden = if is_idle || is_asked { need.hideable } else { 0 };
     let live = need.referenced.saturating_sub(hidden);
+    let bound = if is_asked && mode == Mode::Busy { Mode::Spare } else { mode };
     let part = if is_idle { IDLE_PUT_PART } else { PUT_PART };
     mode == Mode::Low
-        || need.allocated > need.bounds.of(mode, live).start()
+        || need.allocated > need.bounds.of(bound, live).start()
         || need.written.put_bytes > need.allocated / part
         || is_idle && need.written.deletes > 0
 }
@@ -111,11 +113,11 @@ mod tests {
 
     #[test]
     fn what_may_be_hidden_counts_where_a_job_waits_for_room() {
-        let is_due = |asked_mib, hideable_mib| {
+        let is_due = |allocated_mib, asked_mib, hideable_mib| {
             let allowance = 256 * MIB;
             let asked_room = asked_mib * MIB;
             let need = FirstScanNeed {
-                allocated: 299 * MIB,
+                allocated: allocated_mib * MIB,
                 referenced: 253 * MIB,
                 hideable: hideable_mib * MIB,
                 bounds: SpaceBounds { asked_room, ..SpaceBounds::plain(2.0, 1.2, allowance) },
@@ -123,8 +125,11 @@ mod tests {
             };
             [Mode::Busy, Mode::Spare].map(|mode| is_first_scan_due(&need, mode))
         };
-        assert_eq!(is_due(0, 126), [false, false], "a small store is left in peace");
-        assert_eq!(is_due(113, 126), [false, true], "the room is probably there to be made");
-        assert_eq!(is_due(113, 0), [false, false], "there is probably none");
+        assert_eq!(is_due(299, 0, 126), [false, false], "a small store is left in peace");
+        assert_eq!(is_due(299, 113, 126), [true, true], "the room is probably there to be made");
+        assert_eq!(is_due(299, 113, 0), [false, false], "there is probably none");
+        // Scans waited for 9 s where GC took itself for urgent, and had counted nothing.
+        assert_eq!(is_due(457, 0, 2), [false, false], "the ceiling is near, but not reached");
+        assert_eq!(is_due(457, 43, 2), [true, true], "there is room to be made");
     }
 }
