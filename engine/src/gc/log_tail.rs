@@ -54,8 +54,6 @@ const LONG_TAIL_PART: u64 = 4;
 const LEAST_GARBAGE_PART: u64 = 8;
 /// Least bytes of a tail that counts as too long; below it flushes would be many and small.
 const LEAST_LONG_TAIL: u64 = 16 << 20;
-/// The tail is in the way once this part (one in this many) of all garbage is in it.
-const TAIL_PART: u64 = 4;
 
 /// The sizes of the tail of the log, which no pick can touch until the log's head has moved past
 /// it.
@@ -130,7 +128,7 @@ pub fn advise(
     facts: &SpaceFacts,
     policy: &Policy,
     marks: &SpaceMarks,
-    (tail, winnable): (&LogTail, u64),
+    tail: &LogTail,
 ) -> Option<LogTailAdvice> {
     let allocated = facts.allocated();
     // Time that users leave is no reason to flush memtables that they still fill: each flush makes
@@ -142,22 +140,17 @@ pub fn advise(
     let worth = match policy.mode {
         Mode::Manual => 1,
         Mode::Low => (allocated / LEAST_LOW_FLUSH_PART).min(LEAST_IDLE_FLUSH_BYTES),
-        Mode::Idle => least.min(LEAST_IDLE_FLUSH_BYTES),
+        Mode::Idle => LEAST_IDLE_FLUSH_BYTES,
         _ if allocated < TINY_BYTES => return None,
         _ => least,
     };
-    // Picks alone don't reach the goal, or would have to take segments that are much more live.
-    let garbage = allocated.saturating_sub(facts.live_bytes);
-    let is_in_the_way = allocated.saturating_sub(winnable) > marks.low()
-        || tail.all_garbage() >= garbage / TAIL_PART;
-    let presses = is_pressed && is_in_the_way;
     let written: u64 = tail.written.iter().sum();
     let is_discardable = policy.mode == Mode::Idle
         && tail.all_garbage() as f64 >= policy.discardable_ratio * written as f64;
     let is_too_long = written > LEAST_LONG_TAIL.max(facts.live_bytes / LONG_TAIL_PART)
         && tail.all_garbage() >= written / LEAST_GARBAGE_PART;
     let takes_all = matches!(policy.mode, Mode::Manual | Mode::Low);
-    if !(presses || is_discardable || is_too_long || takes_all) {
+    if !(is_pressed || is_discardable || is_too_long || takes_all) {
         return None;
     }
     let [closed, active] = tail.garbage;

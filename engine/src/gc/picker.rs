@@ -151,12 +151,12 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
         return plan;
     }
     let tail = LogTail::of(facts);
-    plan.advice = advise(facts, policy, &marks, (&tail, plan.winnable));
+    plan.advice = advise(facts, policy, &marks, &tail);
     promises.extend(plan.advice.map(|it| Promise { gain: tail.gain(it), after: After::Flush }));
     promises.sort_by(|a, b| by_gain(&a.gain, &b.gain));
     let mut need = Need {
         allocated: facts.allocated(),
-        goal: if facts.allocated() > marks.low() { marks.low() } else { u64::MAX },
+        goal: if facts.allocated() > marks.start() { marks.start() } else { u64::MAX },
         is_due: facts.allocated() > marks.start(),
     };
     // Candidates that a promise beats wait for the promise.
