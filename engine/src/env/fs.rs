@@ -120,7 +120,8 @@ pub trait File: Send + Sync {
     /// Cuts or extends the file (with zeroes) to `len` bytes.
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Frees the blocks that lie wholly inside the range. They read as zeroes afterwards, and the
-    /// length stays. Fails with `Unsupported` where the file system can't do it.
+    /// length stays. Fails with `Unsupported` where the file system can't do it, or where it gives
+    /// no other file room.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Returns the bytes of disk that the file has allocated.
     fn allocated(&self) -> io::Result<u64>;

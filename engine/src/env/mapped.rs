@@ -26,7 +26,8 @@
 //!
 //! Nothing is ever read through the mapping.
 
-use rustix::fs::{FallocateFlags, fallocate, fstatfs};
+use super::file_system::{file_system_of, keeps_blocks};
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::param::page_size;
 use std::ffi::c_void;
@@ -123,21 +124,6 @@ impl Mapped {
     }
 }
 
-/// Returns the number by which Linux identifies the type of the file system that holds `file`.
-fn file_system_of(file: &File) -> io::Result<u32> {
-    // The type of the field differs between machines; the numbers have 32 bits everywhere.
-    Ok(rustix::io::retry_on_intr(|| fstatfs(file))?.f_type as u32)
-}
-
-/// Returns true for the file systems, by number, that rewrite a file's blocks in place: ext2 to
-/// ext4, XFS and tmpfs. btrfs, bcachefs and ZFS do not; all others are unknown and count as false.
-fn keeps_blocks(file_system: u32) -> bool {
-    const EXT: u32 = 0xef53;
-    const XFS: u32 = 0x5846_5342;
-    const TMPFS: u32 = 0x0102_1994;
-    [EXT, XFS, TMPFS].contains(&file_system)
-}
-
 impl Drop for Mapped {
     #[expect(unsafe_code, reason = "no safe crate maps a file for writing")]
     fn drop(&mut self) {
@@ -215,16 +201,5 @@ mod tests {
         assert_eq!([at(0, 0), at(0, 1), at(1, page - 1)], [b'a', 1, 1]);
         assert_eq!([at(2, 0), at(2, 1), at(3, 0), at(3, page - 1)], *b"cefd");
         std::fs::remove_file(path).unwrap();
-    }
-
-    /// Guards against mapping files on copy-on-write file systems. A log segment on btrfs ended its
-    /// process by a signal once the disk was full: writing its last page again after a sync needed
-    /// a block that was not there.
-    #[test]
-    fn files_that_are_copied_on_write_are_not_mapped() {
-        let (btrfs, bcachefs, zfs, overlay) = (0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1, 0x794c_7630);
-        assert!(![btrfs, bcachefs, zfs, overlay].into_iter().any(keeps_blocks));
-        let (ext4, xfs, tmpfs) = (0xef53, 0x5846_5342, 0x0102_1994);
-        assert!([ext4, xfs, tmpfs].into_iter().all(keeps_blocks));
     }
 }

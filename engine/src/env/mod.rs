@@ -14,6 +14,7 @@ pub mod budget;
 pub mod clock;
 #[cfg(target_os = "linux")]
 mod direct_read;
+mod file_system;
 pub mod fork;
 pub mod fs;
 pub mod key_provider;

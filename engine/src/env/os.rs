@@ -223,9 +223,14 @@ pub(super) fn idle_processor_time() -> Option<std::time::Duration> {
 
 #[cfg(target_os = "linux")]
 fn punch(file: &fs::File, offset: u64, len: u64) -> io::Result<()> {
+    use super::file_system::{file_system_of, frees_holes};
     use rustix::fs::{FallocateFlags, fallocate};
     if len == 0 {
         return Ok(());
+    }
+    if !frees_holes(file_system_of(file)?) {
+        let reason = "holes free nothing on this file system";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
     }
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     match rustix::io::retry_on_intr(|| fallocate(file, flags, offset, len)) {
