@@ -122,9 +122,8 @@ impl Background {
         let resting = state.failures.resting(|| self.runtime.env.clock.now());
         let may_run = |kind| !resting.contains(&kind);
         if role == Role::Flush {
-            if let Some(keyspace) = self.find_flush(&resting, state) {
-                state.flushes += 1;
-                let running = state.flushing.insert(keyspace.id, state.flushes);
+            if let Some((oldest, keyspace)) = self.find_flush(&resting, state) {
+                let running = state.flushing.insert(keyspace.id, oldest);
                 assert!(running.is_none(), "one flush of keyspace {} at a time", keyspace.id);
                 return Some(BackgroundWork::Flush(keyspace));
             }
@@ -171,12 +170,13 @@ impl Background {
     }
 
     /// Returns the keyspace to be flushed next: the one with the oldest entry that is not in a
-    /// table. So none waits for ever behind others, and the head of the log moves furthest.
+    /// table. So none waits for ever behind others, and the head of the log moves furthest. With it
+    /// come the bytes of log that were written before that entry.
     fn find_flush(
         &self,
         resting: &[JobKind],
         state: &BackgroundState,
-    ) -> Option<Arc<KeyspaceState>> {
+    ) -> Option<(u64, Arc<KeyspaceState>)> {
         let age = |keyspace: &Arc<KeyspaceState>| {
             if state.flushing.contains_key(&keyspace.id)
                 || resting.contains(&JobKind::Flush(keyspace.id))
@@ -188,7 +188,7 @@ impl Background {
         };
         let due = self.runtime.set.keyspaces().into_iter();
         let due = due.filter_map(|keyspace| age(&keyspace).map(|age| (age, keyspace)));
-        due.min_by_key(|(age, _)| *age).map(|(_, keyspace)| keyspace)
+        due.min_by_key(|(age, _)| *age)
     }
 
     /// Finds a compaction that the fill of a level makes due, without marking it.

@@ -50,10 +50,9 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Default)]
 struct BackgroundState {
     busy: RunningCompactions,
-    /// The running flush of each keyspace, by number.
+    /// The keyspaces that are being flushed, each with the bytes of log that were written when the
+    /// oldest entry came that waited for it.
     flushing: BTreeMap<KeyspaceId, u64>,
-    /// The number of flushes begun.
-    flushes: u64,
     compaction_cursors: BTreeMap<KeyspaceId, CompactionCursors>,
     /// The keyspace of the last compaction that was chosen.
     compacted_last: Option<KeyspaceId>,

@@ -50,6 +50,7 @@ impl Background {
                 demand: &demand,
                 is_sorted: &|id: SegmentId| scan_order::is_sorted(&version, id),
                 room: room.min(most_bytes()),
+                most_room: self.collector.most_room().min(most_bytes()),
                 segment_bytes: segment_bytes.min(scan_order::MAX_PIECE_BYTES),
                 flushes,
             };

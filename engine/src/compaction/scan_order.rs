@@ -37,14 +37,12 @@ use std::sync::Arc;
 /// A piece puts at most about so many bytes of values in order. It holds up compactions of full
 /// levels meanwhile, and its old copies take space until value GC frees them.
 pub const MAX_PIECE_BYTES: u64 = 128 << 20;
-/// Where there is not room for a whole piece, one has at least so many bytes...
-///
-/// What a piece leaves dead is found by a liveness scan and freed for the next one. With 256 MiB of
-/// values of 1 KiB, YCSB E did 9 to 17 % more scans in twelve seconds than with 16 MiB at least
-/// (`bench/record/2026-11-27-constants.md`).
-const LEAST_PIECE_BYTES: u64 = MAX_PIECE_BYTES / 2;
-/// ...and this part (one in this many) of the values of its keyspace, as a liveness scan reads all
-/// keys.
+/// A piece for all of which there is no room has so many bytes at least, or the lesser number where
+/// room for the first can't be made; and always `LEAST_PIECE_PART` of the values of its keyspace. A
+/// liveness scan, which reads all keys, finds what a piece leaves dead, and relocations free it for
+/// the next one (`bench/record/2026-11-27-constants.md`).
+const LEAST_PIECE_BYTES: [u64; 2] = [64 << 20, 16 << 20];
+/// See `LEAST_PIECE_BYTES`; one part in this many.
 const LEAST_PIECE_PART: u64 = 8;
 /// A piece for all of which there is no room has three of four parts of it. The rest is for what
 /// others write meanwhile.
@@ -65,6 +63,8 @@ pub struct OrderFacts<'a> {
     /// The bytes by which space may grow: up to where value GC gets urgent, and to where the disk
     /// is nearly full.
     pub room: u64,
+    /// The most that `room` can become.
+    pub most_room: u64,
     /// The bytes of values that a piece of several tables has at most.
     pub segment_bytes: u64,
     /// True if a flush is about to bring more to L0.
@@ -77,8 +77,8 @@ pub enum OrderPick {
     Lower(Pick),
     /// Put so many bytes of the values of these tables in order, the first of them.
     Order(Pick, u64),
-    /// Something is worth it, and waits for other jobs, or for room if this is not 0: the least
-    /// that any of the pieces needs for which there is too little.
+    /// Something is worth it, and waits for other jobs, for room that can't be made, or for this
+    /// room if it is not 0: the least that any of the pieces needs for which there is too little.
     Wait(u64),
     /// Nothing is worth it.
     Nothing,
@@ -191,16 +191,16 @@ pub fn pick(
         return OrderPick::Lower(pick);
     }
     let (mut waits, mut lacks) = (false, 0);
-    let least_piece = LEAST_PIECE_BYTES.max(levels.value_bytes() / LEAST_PIECE_PART);
     for (level, table, disorder) in due.iter().flat_map(|range| &range.tables) {
         waits = true;
         let pick = piece(levels, (*level, table), disorder, facts);
         let moves = moved_by(&pick, facts.is_sorted);
-        let (least, room) = (moves.min(least_piece), facts.room.saturating_sub(pick.bytes()));
+        let Some((least, needed)) = least_piece(levels, &pick, moves, facts.most_room) else {
+            continue;
+        };
+        let room = facts.room.saturating_sub(pick.bytes());
         let most = if moves <= room { moves } else { room / ROOM_PARTS.1 * ROOM_PARTS.0 };
         if most < least {
-            let needed = least.div_ceil(ROOM_PARTS.0).saturating_mul(ROOM_PARTS.1).min(moves);
-            let needed = needed.saturating_add(pick.bytes());
             lacks = if lacks == 0 { needed } else { needed.min(lacks) };
         } else if busy.is_free(keyspace, levels.order(), &pick) {
             return OrderPick::Order(pick, most);
@@ -211,9 +211,23 @@ pub fn pick(
     }
     match upper {
         Some(pick) if fits(&pick) => OrderPick::Lower(pick),
-        Some(pick) => OrderPick::Wait(pick.bytes()),
+        Some(pick) if pick.bytes() <= facts.most_room => OrderPick::Wait(pick.bytes()),
+        Some(_) => OrderPick::Wait(0),
         None => OrderPick::Nothing,
     }
+}
+
+/// Returns the least bytes that a piece has of the `moves` of `pick`, and the room that it needs for
+/// them; `None` if not even `most_room` is enough.
+fn least_piece(levels: &Levels, pick: &Pick, moves: u64, most_room: u64) -> Option<(u64, u64)> {
+    let part = levels.value_bytes() / LEAST_PIECE_PART;
+    let leasts = LEAST_PIECE_BYTES.map(|least| least.max(part).min(moves));
+    let needed = |least: u64| {
+        let room = least.div_ceil(ROOM_PARTS.0).saturating_mul(ROOM_PARTS.1).min(moves);
+        room.saturating_add(pick.bytes())
+    };
+    let all = leasts.into_iter().map(|least| (least, needed(least)));
+    all.into_iter().find(|(_, needed)| *needed <= most_room)
 }
 
 /// Returns the strewn tables of range number `index`, unless scans have not paid for any of them.

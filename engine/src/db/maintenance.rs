@@ -14,6 +14,7 @@ use crate::version::levels::{Levels, bounds};
 use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Core {
     /// Folds what a session that did not close left in small files or mostly dead, and drops
@@ -111,13 +112,14 @@ impl Core {
     pub(crate) fn flush(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
         self.check_writable()?;
         let mut waiting = Vec::new();
-        {
+        let log_bytes = {
             let _log = self.committer.hold();
             for keyspace in keyspaces {
                 keyspace.rotate_memtable();
                 waiting.push((keyspace.clone(), keyspace.view().immutables.clone()));
             }
-        }
+            self.committer.stall_controller().log_bytes.load(Ordering::Relaxed)
+        };
         let ids: Vec<_> = keyspaces.iter().map(|keyspace| keyspace.id).collect();
         self.background.wait_until(&ids, || {
             waiting.iter().all(|(keyspace, before)| {
@@ -127,7 +129,8 @@ impl Core {
                 now.immutables.iter().all(is_new)
             })
         })?;
-        self.background.wait_for_flushes(&ids)
+        self.background.wait_for_flushes(&ids, log_bytes);
+        Ok(())
     }
 
     /// Rewrites the tables between two user keys, level by level, down to the deepest.

@@ -163,7 +163,9 @@ pub enum Event {
 
 /// Receives every [`Event`] of a database, on the thread on which it happens.
 ///
-/// A listener should be quick, because the database waits for it, and must not call the database.
+/// A listener should be quick, because the database waits for it, and must not call the database,
+/// nor wait for a thread that does: [`Db::flush`](crate::Db::flush) returns once listeners were
+/// told.
 /// If it panics, it gets no more events and an error is emitted to `tracing`.
 ///
 /// ```

@@ -1,5 +1,5 @@
-//! The two bounds of space, in bytes, and the marks at which value GC begins, ends, and holds
-//! writers up.
+//! The two bounds of space, in bytes, and the marks to which value GC brings it and from which on
+//! writers are held up.
 //!
 //! Near the *ceiling*, and only there, writers are held up. At the *settled bound* the database
 //! comes to rest; between the two GC takes only the processor time that the foreground leaves.
@@ -91,6 +91,11 @@ impl SpaceBounds {
     /// to flush is not held against it.
     pub fn start_of_jobs(&self, live: u64) -> u64 {
         SpaceBounds { to_flush: 0, ..*self }.ceiling(live).start()
+    }
+
+    /// Returns the most room that GC makes for a job: what the settled bound leaves of that.
+    pub fn most_room(&self, live: u64) -> u64 {
+        self.start_of_jobs(live).saturating_sub(self.settled(live).limit())
     }
 
     /// Returns the mode in which GC works where files take `allocated` bytes and `live` ones are
@@ -239,6 +244,7 @@ mod tests {
         // The settled bound of 152 MiB leaves 179.
         assert_eq!(marks(179, 126), [152, 152]);
         assert_eq!(marks(180, 126), [382, 382]);
+        assert_eq!(DEFAULT.most_room(126 * MIB) / MIB, 179);
         // A large database settles where it settles.
         assert_eq!(marks(100, 2000), [2400, 2400]);
         // Nobody who is in no hurry frees more for it.

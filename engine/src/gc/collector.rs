@@ -99,6 +99,8 @@ pub struct Collector {
     /// The bytes by which space may grow before GC becomes urgent if nothing is flushed; 0 while
     /// that is unknown.
     room: AtomicU64,
+    /// The most that `room` can become, as of the last step.
+    most_room: AtomicU64,
     /// The room that a job waits for; 0 if none does.
     asked_room: AtomicU64,
 }
@@ -152,14 +154,28 @@ impl Collector {
         let opened_at = parts.committer.visible_between_commits();
         let (state, quarantine) = (Mutex::default(), Mutex::default());
         let (paused, wants_merges) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (room, asked_room) = (AtomicU64::new(0), AtomicU64::new(0));
-        Collector { parts, opened_at, state, quarantine, paused, wants_merges, room, asked_room }
+        Collector {
+            parts,
+            opened_at,
+            state,
+            quarantine,
+            paused,
+            wants_merges,
+            room: AtomicU64::new(0),
+            most_room: AtomicU64::new(0),
+            asked_room: AtomicU64::new(0),
+        }
     }
 
     /// Returns the bytes by which space may grow before GC becomes urgent if nothing is flushed, as
     /// of the last step; 0 while that is unknown.
     pub fn room(&self) -> u64 {
         self.room.load(Ordering::Relaxed)
+    }
+
+    /// Returns the most that [`Collector::room`] can become, as GC makes it where garbage takes it.
+    pub fn most_room(&self) -> u64 {
+        self.most_room.load(Ordering::Relaxed)
     }
 
     /// Sets the room that a job waits for. [`Mode::Spare`] makes it where garbage takes it.

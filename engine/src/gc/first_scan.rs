@@ -38,10 +38,11 @@ pub fn is_first_scan_due(need: &FirstScanNeed, mode: Mode) -> bool {
     let is_asked = need.bounds.asked_room > 0;
     let hidden = if is_idle || is_asked { need.hideable } else { 0 };
     let live = need.referenced.saturating_sub(hidden);
-    let bound = if is_asked && mode == Mode::Busy { Mode::Spare } else { mode };
+    let start = |mode| need.bounds.of(mode, live).start();
+    let start = if is_asked { start(mode).min(start(Mode::Spare)) } else { start(mode) };
     let part = if is_idle { IDLE_PUT_PART } else { PUT_PART };
     mode == Mode::Low
-        || need.allocated > need.bounds.of(bound, live).start()
+        || need.allocated > start
         || need.written.put_bytes > need.allocated / part
         || is_idle && need.written.deletes > 0
 }

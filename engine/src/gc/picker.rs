@@ -154,11 +154,7 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     plan.advice = advise(facts, policy, &marks, &tail);
     promises.extend(plan.advice.map(|it| Promise { gain: tail.gain(it), after: After::Flush }));
     promises.sort_by(|a, b| by_gain(&a.gain, &b.gain));
-    let mut need = Need {
-        allocated: facts.allocated(),
-        goal: if facts.allocated() > marks.start() { marks.start() } else { u64::MAX },
-        is_due: facts.allocated() > marks.start(),
-    };
+    let mut need = Need { allocated: facts.allocated(), goal: marks.start() };
     // Candidates that a promise beats wait for the promise.
     let mut promises = promises.iter().peekable();
     for (victim, is_discardable) in &candidates {
@@ -243,8 +239,6 @@ struct Need {
     allocated: u64,
     /// Allocated bytes to reach.
     goal: u64,
-    /// True if space is over the mark at which GC begins.
-    is_due: bool,
 }
 
 impl Need {
@@ -271,11 +265,7 @@ impl GcPlan {
     /// Takes a candidate, or returns the reason why not.
     fn consider(&mut self, victim: &Victim, is_discardable: bool, need: &mut Need) -> Reason {
         let Gain { how, won, moved, cost } = victim.gain;
-        let is_wanted = need.is_left() && need.is_due || is_discardable || cost == 0;
-        if !is_wanted {
-            if need.is_left() {
-                need.win(&victim.gain);
-            }
+        if !(need.is_left() || is_discardable || cost == 0) {
             return Reason::WithinBound { won, moved };
         }
         assert!(won > 0, "segment {} would not shrink", victim.id);

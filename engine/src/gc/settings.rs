@@ -50,7 +50,7 @@ pub struct GcOptions {
     /// Whether to free dead bytes by punching holes into files, where the file system can do that
     /// and it is cheaper than moving what is live: for values from about 16 KiB on, and where those
     /// of many neighbouring keys died together. Default true. Without it files stay whole, and
-    /// everything is moved, as on Btrfs, where a hole gives no other file room.
+    /// everything is moved, as on Btrfs, where holes give back next to nothing.
     pub punch: bool,
 }
 

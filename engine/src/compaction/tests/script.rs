@@ -280,6 +280,7 @@ fn order(facts: &PickerFacts, words: &[&str]) -> String {
         demand: &demand,
         is_sorted: &is_sorted,
         room: value("room").map_or(u64::MAX, number),
+        most_room: value("most").map_or(u64::MAX, number),
         segment_bytes: value("segment").map_or(1, number),
         flushes: value("flushes").is_some(),
     };

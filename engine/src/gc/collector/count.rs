@@ -89,10 +89,11 @@ impl Collector {
         need.referenced.saturating_sub(need.hideable).max(facts.live_bytes)
     }
 
-    /// Notes by how much space may grow.
+    /// Notes by how much space may grow, now and at most.
     pub(super) fn note_room(&self, state: &CollectorState, facts: &SpaceFacts) {
-        let start = self.bounds_at(facts).start_of_jobs(facts.live_bytes);
-        let room = start.saturating_sub(self.occupied(state, facts));
+        let (bounds, live) = (self.bounds_at(facts), facts.live_bytes);
+        let room = bounds.start_of_jobs(live).saturating_sub(self.occupied(state, facts));
+        self.most_room.store(bounds.most_room(live).max(room), Ordering::Relaxed);
         self.room.store(room, Ordering::Relaxed);
     }
 
