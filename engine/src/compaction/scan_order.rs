@@ -217,8 +217,8 @@ pub fn pick(
     }
 }
 
-/// Returns the least bytes that a piece has of the `moves` of `pick`, and the room that it needs for
-/// them; `None` if not even `most_room` is enough.
+/// Returns the least bytes that a piece has of the `moves` of `pick`, and the room that it needs
+/// for them; `None` if not even `most_room` is enough.
 fn least_piece(levels: &Levels, pick: &Pick, moves: u64, most_room: u64) -> Option<(u64, u64)> {
     let part = levels.value_bytes() / LEAST_PIECE_PART;
     let leasts = LEAST_PIECE_BYTES.map(|least| least.max(part).min(moves));

@@ -5,22 +5,21 @@ use crate::env::sync::Mutex;
 use crate::events::{Event, EventListener};
 use crate::{Options, doc_dir};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Tells a thread that a flush was published, and notes some time later that its end was told.
+/// Tells another thread that a flush was published, and has heard of it once that one says so.
 struct SlowToHear {
     published: Sender<()>,
-    heard: Mutex<bool>,
+    go_on: Mutex<Receiver<()>>,
+    has_heard: Mutex<bool>,
 }
 
 impl EventListener for SlowToHear {
     fn on_event(&self, event: &Event) {
         if matches!(event, Event::FlushEnded { .. }) {
-            // The receiver is gone only after the test.
-            let _ = self.published.send(());
-            std::thread::sleep(Duration::from_millis(100));
-            *self.heard.lock() = true;
+            self.published.send(()).unwrap();
+            self.go_on.lock().recv().unwrap();
+            *self.has_heard.lock() = true;
         }
     }
 }
@@ -28,8 +27,10 @@ impl EventListener for SlowToHear {
 /// The memtables are gone as soon as the edit is published. Anything may wake the caller then.
 #[test]
 fn a_flush_returns_when_its_job_has_ended() {
-    let (published, receiver) = channel();
-    let listener = Arc::new(SlowToHear { published, heard: Mutex::new(false) });
+    let (published, is_published) = channel();
+    let (lets_go_on, go_on) = channel();
+    let (go_on, has_heard) = (Mutex::new(go_on), Mutex::new(false));
+    let listener = Arc::new(SlowToHear { published, go_on, has_heard });
     let options = Options { update_table_bytes: 1 << 20, ..Options::default() };
     let builder = Db::builder(doc_dir("flush-ends")).options(options);
     let db = builder.event_listener(listener.clone()).open().unwrap();
@@ -37,11 +38,15 @@ fn a_flush_returns_when_its_job_has_ended() {
     std::thread::scope(|scope| {
         let background = &db.core.background;
         scope.spawn(move || {
-            receiver.recv().unwrap();
-            background.wake();
+            is_published.recv().unwrap();
+            for _ in 0..10_000 {
+                background.wake();
+                std::thread::yield_now();
+            }
+            lets_go_on.send(()).unwrap();
         });
         db.flush().unwrap();
-        assert!(*listener.heard.lock(), "the job still runs");
+        assert!(*listener.has_heard.lock(), "the job still runs");
     });
     assert_eq!((db.stats().flushes, db.table_scores().len()), (1, 1));
 }
