@@ -154,7 +154,10 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     plan.advice = advise(facts, policy, &marks, &tail);
     promises.extend(plan.advice.map(|it| Promise { gain: tail.gain(it), after: After::Flush }));
     promises.sort_by(|a, b| by_gain(&a.gain, &b.gain));
-    let mut need = Need { allocated: facts.allocated(), goal: marks.start() };
+    let mut need = Need {
+        allocated: facts.allocated(),
+        goal: if facts.allocated() > marks.start() { marks.low() } else { u64::MAX },
+    };
     // Candidates that a promise beats wait for the promise.
     let mut promises = promises.iter().peekable();
     for (victim, is_discardable) in &candidates {
@@ -237,7 +240,7 @@ enum After {
 struct Need {
     /// Allocated bytes, less those that are won already.
     allocated: u64,
-    /// Allocated bytes to reach.
+    /// Allocated bytes to reach, once space is over the mark at which GC begins.
     goal: u64,
 }
 

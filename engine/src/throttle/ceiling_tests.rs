@@ -30,7 +30,7 @@ fn facts(allocated_mib: u64, live_mib: u64) -> PaceFacts {
 /// and the share of its wish that the writer got.
 fn run(write: f64, free: f64) -> (f64, f64) {
     let live = 1000.0 * MIB as f64;
-    let start = BOUNDS.ceiling(1000 * MIB).start() as f64;
+    let low = BOUNDS.ceiling(1000 * MIB).low() as f64;
     let (mut allocated, mut log) = (1.2 * live, 0.0);
     let (mut highest, mut wished) = (0.0f64, 0.0);
     let step = 0.01;
@@ -49,7 +49,7 @@ fn run(write: f64, free: f64) -> (f64, f64) {
         let bytes = step / seconds_per_byte;
         wished += write * MIB as f64 * step;
         (log, allocated) = (log + bytes, allocated + bytes);
-        if allocated > start {
+        if allocated > low {
             allocated -= free * MIB as f64 * step;
         }
         highest = highest.max(allocated / live);
