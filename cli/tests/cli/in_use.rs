@@ -72,7 +72,7 @@ fn every_reading_command_works_beside_a_writer_and_says_so() {
         assert!(out.contains(wanted), "{arguments:?} printed {out}");
         assert!(err.contains("DB is in use by process "), "{err}");
         let is_answered = ANSWERED.contains(&arguments[0]);
-        let how = if is_answered { ", which answers" } else { ": as of 0." };
+        let how = if is_answered { ", which answers" } else { ": as of " };
         assert!(err.contains(how), "{arguments:?}: {err}");
     }
     // What was put a moment ago is seen, and the writer goes on.

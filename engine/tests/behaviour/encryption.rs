@@ -31,9 +31,14 @@ fn open(dir: &Path, bytes: &[u8]) -> Db {
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for path in common::files(dir, "") {
-        match path.is_dir() {
-            true => found.extend(contents(&path)),
-            false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
+        if path.is_dir() {
+            found.extend(contents(&path));
+            continue;
+        }
+        match fs::read(&path) {
+            // The database may unlink one meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            bytes => drop(found.insert(path.clone(), bytes.unwrap())),
         }
     }
     found

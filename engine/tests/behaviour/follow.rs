@@ -509,10 +509,14 @@ fn i05_a_snapshot_keeps_one_state_open() {
         overwrite(&words, version);
         words.compact_range(..).unwrap();
         writer.gc().unwrap();
-        writer.wait_idle().unwrap();
-        reader.catch_up().unwrap();
-        reader.catch_up().unwrap();
-        held.push(common::removed_and_open(dir.path()).len());
+        // The writer may remove more right behind a look.
+        let least = (0..10).map(|_| {
+            writer.wait_idle().unwrap();
+            reader.catch_up().unwrap();
+            reader.catch_up().unwrap();
+            common::removed_and_open(dir.path()).len()
+        });
+        held.push(least.min());
     }
     assert!(held[10] <= held[2], "{held:?}");
     let seen = reader.default_keyspace();

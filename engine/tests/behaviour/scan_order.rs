@@ -74,9 +74,15 @@ fn what_is_scanned_is_put_in_order_and_told_of() {
     assert!(scan(&db).1 > 70, "they are strewn");
     let costs = db.default_keyspace().scan_costs();
     assert!(costs.iter().map(|it| it.cost_bytes).sum::<u64>() > KEYS as u64 * (8 << 10));
-    assert_eq!(db.stats().scan_cost_ranges, costs.len() as u64);
+    // A job may begin at any time, which pays, and divides ranges.
+    let look = || db.stats().scan_cost_ranges;
+    let cost = || db.default_keyspace().scan_costs().iter().filter(|it| it.cost_bytes > 0).count();
+    let looks = (0..100).map(|_| (look(), cost() as u64, look()));
+    let quiet = looks.into_iter().find(|(before, _, after)| before == after).expect("a quiet look");
+    assert_eq!(quiet.0, quiet.1);
     let (read, reads) = scan_until_in_order(&db);
     assert!(read == KEYS && reads < 20, "{reads} reads for 100 values");
+    db.wait_idle().unwrap();
     let stats = db.stats();
     assert_eq!(told.0.load(Ordering::Relaxed), stats.scan_order_bytes_written);
     let text = stats.to_string();
@@ -112,8 +118,10 @@ fn i03_a_damaged_value_stays_and_the_others_are_put_in_order() {
         db.wait_idle().unwrap();
     }
     assert!(last < 20, "{last} reads for 100 values");
+    // Later, idle value GC may try to move the damaged record.
+    let errors = db.stats().background_errors;
     let default = db.default_keyspace();
     let damaged: Vec<_> = (0..KEYS).filter(|it| default.get(common::key(*it)).is_err()).collect();
     assert_eq!(damaged.len(), 1);
-    assert_eq!(db.stats().background_errors, 0);
+    assert_eq!(errors, 0);
 }

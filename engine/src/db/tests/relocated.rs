@@ -100,7 +100,9 @@ fn i03_values_are_read_through_relocations() {
     expect(&db, &model);
     expect_clean(&db);
     let stats = db.stats();
-    assert_eq!(stats.relocations, 1 + before.len() as u64, "the first target leaves one too");
+    // The first target leaves one too, until value GC finds that no table needs it.
+    let left = stats.relocations - before.len() as u64;
+    assert!(left <= 1, "{} of {}", stats.relocations, before.len());
     let bytes: u64 = files(&dir, ".rel").iter().map(|it| it.metadata().unwrap().len()).sum();
     assert!(bytes >= stats.relocation_bytes && stats.relocation_bytes > 0);
     for path in files(&dir, ".rel") {
