@@ -1,7 +1,7 @@
 //! Whether a process counts for the first time what is live. One that writes does so once it wrote
 //! enough. One that only reads does so when it is idle and newer entries may hide so much, in the
-//! memtables that it replayed and in the upper levels, that space is over its settled bound. The
-//! decision is pure.
+//! memtables that it replayed and in the upper levels, that space is over its settled bound, or
+//! that there is the room for which a job waits. The decision is pure.
 
 use crate::gc::bounds::SpaceBounds;
 use crate::gc::live_estimate::Written;
@@ -132,5 +132,6 @@ mod tests {
         // Scans waited for 9 s where GC took itself for urgent, and had counted nothing.
         assert_eq!(is_due(457, 0, 2), [false, false], "the ceiling is near, but not reached");
         assert_eq!(is_due(457, 43, 2), [true, true], "there is room to be made");
+        assert_eq!(is_due(440, 43, 2), [true, true], "by the bound for the room, not the ceiling");
     }
 }

@@ -122,8 +122,8 @@ fn leave_out(garbage: &mut [u64; 2], mut kept: u64) {
     }
 }
 
-/// Returns the advice to flush if space presses, the tail is long, or nobody is in the way, and the
-/// garbage in the tail justifies a flush.
+/// Returns the advice to flush if space presses, the tail is too long, or the database is at rest,
+/// and the garbage in the tail justifies a flush.
 pub fn advise(
     facts: &SpaceFacts,
     policy: &Policy,

@@ -156,7 +156,8 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     promises.sort_by(|a, b| by_gain(&a.gain, &b.gain));
     let mut need = Need {
         allocated: facts.allocated(),
-        goal: if facts.allocated() > marks.start() { marks.low() } else { u64::MAX },
+        goal: if facts.allocated() > marks.low() { marks.low() } else { u64::MAX },
+        is_due: facts.allocated() > marks.start(),
     };
     // Candidates that a promise beats wait for the promise.
     let mut promises = promises.iter().peekable();
@@ -240,8 +241,11 @@ enum After {
 struct Need {
     /// Allocated bytes, less those that are won already.
     allocated: u64,
-    /// Allocated bytes to reach, once space is over the mark at which GC begins.
+    /// Allocated bytes to reach.
     goal: u64,
+    /// True if space is over the mark at which GC begins. Below it nothing is moved yet, but new
+    /// segments are looked at.
+    is_due: bool,
 }
 
 impl Need {
@@ -268,7 +272,11 @@ impl GcPlan {
     /// Takes a candidate, or returns the reason why not.
     fn consider(&mut self, victim: &Victim, is_discardable: bool, need: &mut Need) -> Reason {
         let Gain { how, won, moved, cost } = victim.gain;
-        if !(need.is_left() || is_discardable || cost == 0) {
+        let is_wanted = need.is_left() && need.is_due || is_discardable || cost == 0;
+        if !is_wanted {
+            if need.is_left() {
+                need.win(&victim.gain);
+            }
             return Reason::WithinBound { won, moved };
         }
         assert!(won > 0, "segment {} would not shrink", victim.id);
