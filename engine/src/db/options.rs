@@ -66,8 +66,8 @@ pub struct Options {
     pub max_open_files: usize,
     /// Threads that compact. Default 1 for each two processors; from 1 to 128.
     pub compaction_threads: usize,
-    /// Immutable memtables that a keyspace may have before its writers wait. Default 3; from 1 to
-    /// 1000.
+    /// Memtables of a keyspace that may wait for their flush while writers fill one more; once that
+    /// is full, they wait. Default 3; from 1 to 1000.
     pub max_immutable_memtables: usize,
     /// Number of tables in L0 from which writes are delayed a little. Default 20.
     pub level0_slowdown: usize,

@@ -7,7 +7,8 @@ use std::time::Duration;
 /// The limits of the tree and the log at which writers are held up.
 #[derive(Debug, Clone)]
 pub struct StallLimits {
-    /// Writes wait while this many memtables of a keyspace wait for their flush: they take memory.
+    /// The memtables of a keyspace that may wait for their flush while writes fill one more. Once
+    /// that is full, too, writes wait: memtables take memory.
     pub immutables: usize,
     /// From this many tables in L0 on, each write is delayed: every read has to look at all of
     /// them.
@@ -79,7 +80,7 @@ impl StallLimits {
     /// Decides whether a write goes on, is delayed or waits. A rule by which it waits goes before
     /// one that delays it.
     pub fn judge(&self, facts: StallFacts) -> Verdict {
-        if facts.immutables >= self.immutables {
+        if facts.immutables > self.immutables {
             return Verdict::Wait(StallReason::Memtables);
         }
         if facts.level0 >= self.level0_full {
