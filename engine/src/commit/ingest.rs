@@ -111,7 +111,13 @@ impl Committer {
     fn publish_ingest(&self, log: &mut Log, seqno: SeqNo, start: u64) {
         let parts = &self.parts;
         if let Some(writer) = log.writer.as_ref() {
-            parts.stall_controller.log_bytes.fetch_add(writer.len() - start, Ordering::Relaxed);
+            let (added, controller) = (writer.len() - start, &parts.stall_controller);
+            let log_bytes = controller.log_bytes.fetch_add(added, Ordering::Relaxed) + added;
+            if parts.runtime.set.first_unflushed(&[]).is_none() {
+                // The tables have everything, so no flush will come to say so, and writers would
+                // wait for one in the end.
+                controller.head_bytes.fetch_max(log_bytes, Ordering::Relaxed);
+            }
             writer.note_committed();
         }
         parts.runtime.counters.commits.add(1);

@@ -196,9 +196,15 @@ impl WriteStallController {
         IngestGate { controller: self, keyspace }
     }
 
-    /// Waits until no ingest keeps writers from `keyspace`.
+    /// Waits until no ingest keeps writers from `keyspace`, or an error ends the wait.
     #[cold]
     fn pass_gates(&self, keyspace: &KeyspaceState) -> Result<()> {
+        let passed = self.wait_at_gates(keyspace);
+        self.end_stalls(&[StallReason::Ingest]);
+        passed
+    }
+
+    fn wait_at_gates(&self, keyspace: &KeyspaceState) -> Result<()> {
         let is_gated = || self.gates.1.lock().contains(&keyspace.id);
         while is_gated() {
             let begun = self.clock.now();
@@ -212,7 +218,6 @@ impl WriteStallController {
             drop(self.changed.wait_timeout(closed, tree::LOOK_AGAIN));
             self.counters.stall(StallReason::Ingest, self.clock.since(begun));
         }
-        self.end_stalls(&[StallReason::Ingest]);
         Ok(())
     }
 

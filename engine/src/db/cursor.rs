@@ -104,7 +104,8 @@ impl Cursor {
             walks: state.walks.clone(),
         };
         let version = moment.view.version.number;
-        let inner = TreeCursor::new(moment.view, moment.point, core.fetcher.clone(), settings)?;
+        let inner = TreeCursor::new(moment.view, moment.point, core.fetcher.clone(), settings)
+            .map_err(|error| core.lost(error, version))?;
         Ok(Cursor {
             core: CoreHold::new(Arc::clone(core)),
             inner,

@@ -39,7 +39,7 @@ impl Core {
         let version = self.set.apply(add, &[], None)?;
         let state = KeyspaceState::new(id, name.to_owned(), order, options, merging, version);
         let state = Arc::new(state);
-        self.set.register(state.clone());
+        self.set.register_new(state.clone());
         self.change_keyspaces(|keyspaces| {
             let before = keyspaces.insert(name.to_owned(), state.clone());
             assert!(before.is_none(), "`ddl` is held, so nobody else created {name:?}");

@@ -34,12 +34,16 @@ struct Ends {
 impl Ends {
     fn new(keyspace: &Keyspace, bounds: Result<Bounds>, options: &ReadOptions) -> Self {
         let (core, id) = (&keyspace.core, keyspace.state.id);
+        let followed = match options.read_snapshot() {
+            Some(_) => Ok(()),
+            None => core.check_open().and_then(|()| core.follow_if_due()),
+        };
         let (snapshot, pin) = match options.read_snapshot() {
             Some(snapshot) => (snapshot.clone(), Some(snapshot.pin_iterator(id))),
             None => (Snapshot::for_iterator(core, id), None),
         };
         let at_snapshot = ReadOptions { snapshot: Some(snapshot.clone()), ..options.clone() };
-        let moment = keyspace.moment(&at_snapshot);
+        let moment = followed.and_then(|()| keyspace.moment(&at_snapshot));
         if let Ok(moment) = &moment {
             pin.as_ref().unwrap_or(snapshot.pin()).keeps(&moment.view.version);
         }

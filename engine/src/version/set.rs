@@ -305,6 +305,14 @@ impl VersionSet {
         debug_assert!(before.is_none(), "a keyspace is registered once");
     }
 
+    /// Registers a keyspace that was just created, with the present version: edits that were made
+    /// since the one that created it have gone by its view, which would keep their files.
+    pub fn register_new(&self, keyspace: Arc<KeyspaceState>) {
+        let _no_edit = self.manifest.lock();
+        keyspace.install(&self.current(), &[], None);
+        self.register(keyspace);
+    }
+
     /// Undoes [`VersionSet::register`].
     pub fn forget(&self, id: KeyspaceId) {
         self.keyspaces.lock().remove(&id);

@@ -264,8 +264,11 @@ fn reads_catch_up_by_themselves_if_asked_to() {
     for number in 0..50 {
         let key = common::key(number);
         words.put(&key, &key).unwrap();
-        assert_eq!(seen.get(&key).unwrap().unwrap(), *key);
-        assert_eq!(seen.iter().count(), number + 1);
+        if number % 2 == 0 {
+            assert_eq!(seen.get(&key).unwrap().unwrap(), *key);
+        } else {
+            assert_eq!(seen.iter().count(), number + 1, "a scan catches up, too");
+        }
     }
 }
 

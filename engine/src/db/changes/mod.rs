@@ -250,7 +250,11 @@ impl Changes {
 
     /// Returns the number up to which batches are handed out now.
     fn limit(&self, core: &Core) -> SeqNo {
-        let visible = core.snapshots.visible();
+        // What another thread of a follower has read meanwhile lies behind the ends known here.
+        let visible = match core.follower {
+            Some(_) => self.followed.0.visible,
+            None => core.snapshots.visible(),
+        };
         if self.options.visible {
             return visible;
         }

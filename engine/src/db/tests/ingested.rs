@@ -38,3 +38,25 @@ fn i06_what_is_being_ingested_is_no_garbage() {
     }
     assert!(db.check().unwrap().is_clean());
 }
+
+/// Ingests alone made every writer wait for ever in the end: the log grew by their records, and it
+/// counted as not flushed until a flush, which nothing was there for.
+#[test]
+fn i10_writers_wait_for_no_flush_of_what_was_ingested() {
+    let dir = doc_dir("ingested-backlog");
+    let db = open(&dir);
+    let keyspace = db.default_keyspace();
+    let backlog = || db.core.committer.stall_controller().backlog();
+    let ingest = |key: &str| {
+        keyspace.ingest_sorted([(key, "value")]).unwrap();
+    };
+    ingest("a");
+    assert_eq!(backlog(), 0, "nothing waits for a flush");
+    keyspace.put("b", "value").unwrap();
+    let before = backlog();
+    assert!(before > 0);
+    ingest("c");
+    assert!(backlog() > before, "an opening replays what lies behind the put");
+    db.flush().unwrap();
+    assert_eq!(backlog(), 0);
+}
