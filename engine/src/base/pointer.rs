@@ -101,14 +101,19 @@ impl ValuePointer {
             let what = format!("a value pointer has a length of {length}, less than any record");
             return Err(Error::corruption(what));
         }
-        // No file is longer than `i64::MAX` bytes.
-        if pointer.offset > i64::MAX as u64 - u64::from(pointer.length) {
+        if !is_in_a_file(pointer.offset, pointer.length) {
             let offset = pointer.offset;
             let what = format!("a value pointer has an offset of {offset}, behind any file");
             return Err(Error::corruption(what));
         }
         Ok(pointer)
     }
+}
+
+/// Returns true if a file can have a record there: none is longer than `i64::MAX` bytes. I7: sums
+/// over places rely on it.
+pub fn is_in_a_file(offset: u64, length: u32) -> bool {
+    offset <= i64::MAX as u64 - u64::from(length)
 }
 
 #[cfg(test)]

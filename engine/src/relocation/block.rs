@@ -6,6 +6,7 @@
 use super::format::BLOCK_BYTES;
 use crate::base::coding::{Reader, put_varint};
 use crate::base::error::{Error, Result};
+use crate::base::pointer::is_in_a_file;
 
 /// The number of entries in a group. Only the last group of a block may have fewer.
 const GROUP_ENTRIES: usize = 16;
@@ -48,10 +49,12 @@ impl RelocationEntry {
         let (new_offset, length) = (reader.varint()?, reader.varint32()?);
         let old_offset = end.checked_add(gap);
         let old_end = old_offset.and_then(|offset| offset.checked_add(length.into()));
-        let new_end = new_offset.checked_add(length.into());
-        let (Some(old_offset), Some(_), Some(_)) = (old_offset, old_end, new_end) else {
+        let (Some(old_offset), Some(_)) = (old_offset, old_end) else {
             return Err(Error::corruption("an entry has the offset of no record"));
         };
+        if !is_in_a_file(new_offset, length) {
+            return Err(Error::corruption("an entry leads behind any file"));
+        }
         if target >= targets || length == 0 {
             return Err(Error::corruption("an entry has an impossible target or length"));
         }
@@ -318,6 +321,17 @@ mod tests {
         }
         writer.finish(&mut bytes);
         assert!(bytes.len() <= BLOCK_BYTES && bytes.len() > BLOCK_BYTES - 80);
+    }
+
+    #[test]
+    fn i07_an_entry_that_leads_behind_any_file_is_refused() {
+        let last = i64::MAX as u64 - 12;
+        for (new_offset, is_fine) in [(last, true), (last + 1, false), (u64::MAX, false)] {
+            let mut bytes = Vec::new();
+            RelocationEntry { new_offset, ..entry(0) }.encode(&mut bytes, 0);
+            let decoded = RelocationEntry::decode(&mut Reader::new(&bytes), 0, 3);
+            assert_eq!(decoded.is_ok(), is_fine, "{new_offset}");
+        }
     }
 
     #[test]

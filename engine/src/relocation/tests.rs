@@ -174,7 +174,8 @@ fn blocks_are_read_once_and_walks_leave_no_trace() {
 fn the_largest_numbers_fit() {
     let place = RelocationDir::new();
     let last = u64::MAX - u64::from(u32::MAX);
-    let extreme = |old| (old, SegmentId(MAX_ID), last, u32::MAX);
+    let last_new = i64::MAX as u64 - u64::from(u32::MAX);
+    let extreme = |old| (old, SegmentId(MAX_ID), last_new, u32::MAX);
     let moves = [extreme(0), extreme(1 << 40), extreme(last)];
     place.read_all(&place.write(MAX_ID, &moves), &moves).unwrap();
     let many: Vec<Move> = (0..400).map(|number| extreme(1 << 63 | number << 40)).collect();
