@@ -4,9 +4,8 @@ use super::{Background, RECHECK_INTERVAL};
 use crate::base::error::Result;
 use crate::base::pointer::SegmentId;
 use crate::compaction::{flush, stale};
-use crate::gc::collector::CollectorStep;
+use crate::gc::collector::{Collector, CollectorStep};
 use crate::gc::dead;
-use crate::gc::facts::SegmentFault;
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::Mode;
 use crate::gc::relocate::MoveReport;
@@ -16,7 +15,7 @@ use crate::version::health::JobKind;
 use crate::version::job::{JobError, JobResult};
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Interval at which value GC looks for work while there are commits, or while space is low.
@@ -90,14 +89,17 @@ impl Background {
         }
         // The threads of compactions do this as well, but they may be busy for long, and while the
         // disk is nearly full (I9) they might come to it too late.
-        self.drop_dead()?;
+        let dropped = self.drop_dead();
         // A file that can't be unlinked keeps nothing else from being freed. The job that only
         // unlinks fails as well, and reports it.
         let _ = self.purge();
         if self.committer.stall_controller().reserve.is_low() {
             self.committer.check_disk_now();
         }
-        let step = self.collector.step(mode)?;
+        let step = self.collector.step(mode);
+        // I9: to unlink and to punch needs no room, but the edit that drops segments does.
+        dropped?;
+        let step = step?;
         if self.collector.merging_ratio(false).is_some() {
             self.wake();
         }
@@ -130,24 +132,8 @@ impl Background {
         purged.outcome
     }
 
-    /// The flag that is true while the user has paused value GC.
-    pub fn gc_paused(&self) -> &AtomicBool {
-        self.collector.paused()
-    }
-
-    /// Returns why value GC can't free some segments, as sentences.
-    pub fn gc_warnings(&self) -> Vec<String> {
-        self.collector.warnings()
-    }
-
-    /// Returns why value GC can't free this segment now, or `None` if it can.
-    pub fn gc_fault(&self, segment: SegmentId) -> Option<SegmentFault> {
-        self.collector.fault(segment)
-    }
-
-    /// Returns the collector, of which tests take single steps.
-    #[cfg(test)]
-    pub fn collector(&self) -> &crate::gc::collector::Collector {
+    /// Returns the collector of value GC.
+    pub fn collector(&self) -> &Collector {
         &self.collector
     }
 
@@ -160,8 +146,8 @@ impl Background {
         let running = self.begin_foreground(state);
         let outcome = self.guarded(|| {
             let collected = self.collector.collect();
-            self.drop_dead()?;
-            self.purge()?;
+            let dropped = self.drop_dead();
+            self.purge().and(dropped)?;
             collected
         });
         self.state.lock().running.end(number);
@@ -228,7 +214,7 @@ impl Background {
             return Ok(());
         }
         let committer = &self.committer;
-        let seals = matches!(advice, LogTailAdvice::SealActive { .. });
+        let seals = advice.seals_active;
         if seals {
             committer.log().request_spare();
             if committer.log().prepare_spare().is_err() {
@@ -246,6 +232,7 @@ impl Background {
         if keyspaces.iter().all(|keyspace| keyspace.peek().immutables.is_empty()) {
             // Everything is in tables; since then the log was only sealed, or a keyspace dropped.
             flush::move_head(&self.runtime, committer)?;
+            self.move_head();
         }
         if seals {
             committer.log().sync_sealed(SegmentId(u64::MAX))?;

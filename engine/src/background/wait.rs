@@ -100,13 +100,12 @@ impl Background {
         let set = &self.runtime.set;
         let waits = |keyspace: &Arc<KeyspaceState>| !keyspace.peek().immutables.is_empty();
         let rests = self.collector.paused().load(Ordering::Relaxed);
-        let collects = self.settings.gc_automatic && !rests;
+        let mode = if self.settings.gc_automatic { Mode::Busy } else { Mode::Off };
         set.keyspaces().iter().any(waits)
             || self.find_full_level(&[], state).is_some()
             || self.find_optional(&[], state).0.is_some()
             || self.find_unpinned(state).is_some()
-            || collects && self.collector.is_due(Mode::Busy).unwrap_or(false)
-            || !rests && self.collector.owes_holes()
+            || !rests && self.collector.is_due(mode).unwrap_or(false)
             || !set.tables().purge.is_empty()
             || !dead::pick(&set.current()).is_empty()
             || self.committer.log().wants_spare()

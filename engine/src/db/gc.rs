@@ -106,7 +106,7 @@ impl Db {
         if self.core.process.is_gone() {
             return;
         }
-        self.core.background.gc_paused().store(is_paused, Ordering::Relaxed);
+        self.core.background.collector().paused().store(is_paused, Ordering::Relaxed);
         self.core.background.wake();
     }
 }

@@ -18,7 +18,7 @@ use crate::env::fs::{Hold, Lock};
 use crate::env::key_provider::KeyProvider;
 use crate::env::sync::Mutex;
 use crate::events::{Event, Events};
-use crate::gc::collector::{Collector, CollectorParts};
+use crate::gc::collector::Collector;
 use crate::hot::UpdateTable;
 use crate::read::demand::ScanDemands;
 use crate::read::fetch::Fetcher;
@@ -220,11 +220,8 @@ impl Opening {
         follower: Option<Follower>,
     ) -> Core {
         let committer = Arc::new(self.committer(core, &runtime, &recovered));
-        let collector = Collector::new(CollectorParts {
-            runtime: runtime.clone(),
-            committer: committer.clone(),
-            options: self.options.gc.clone(),
-        });
+        let options = self.options.gc.clone();
+        let collector = Collector::new(runtime.clone(), committer.clone(), options);
         let settings = BackgroundSettings {
             gc_automatic: self.options.gc.automatic,
             early_compaction: self.options.early_compaction,

@@ -38,9 +38,9 @@ impl Db {
                 };
                 (sum(|it| it.waste), sum(|it| it.ordered))
             },
-            is_gc_paused: core.background.gc_paused().load(Ordering::Relaxed),
-            fault_of: &|segment| core.background.gc_fault(segment),
-            gc_warnings: core.background.gc_warnings(),
+            is_gc_paused: core.background.collector().paused().load(Ordering::Relaxed),
+            fault_of: &|segment| core.background.collector().fault(segment),
+            gc_warnings: core.background.collector().warnings(),
             read_only: core.options.read_only,
         }
         .report()

@@ -18,6 +18,7 @@ mod count;
 mod holes;
 mod pace;
 mod relocations;
+mod situation;
 
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
@@ -25,25 +26,22 @@ use crate::base::pointer::SegmentId;
 use crate::commit::group::Committer;
 use crate::env::aligned::AlignedBuffer;
 use crate::env::sync::{Mutex, MutexGuard};
-use crate::gc::bounds::SpaceBounds;
-use crate::gc::facts::{PunchCost, SegmentFault, SpaceFacts};
+use crate::gc::facts::SegmentFault;
 use crate::gc::freed::FreeingRate;
-use crate::gc::hidden_sample;
 use crate::gc::hidden_share::HiddenShare;
-use crate::gc::live_estimate::{LiveEstimate, Written};
+use crate::gc::live_estimate::LiveEstimate;
 use crate::gc::log_tail::LogTailAdvice;
-use crate::gc::picker::{GcPlan, Mode, Policy, pick};
+use crate::gc::picker::{GcPlan, Mode};
 use crate::gc::punch::Puncher;
 use crate::gc::quarantine::Quarantine;
 use crate::gc::relocate::MoveReport;
 use crate::gc::settings::GcOptions;
-use crate::gc::survey::{Knowledge, survey};
+use crate::gc::survey::Knowledge;
 use crate::gc::tidy::Tidy;
-use crate::segment::SegmentKind;
-use crate::throttle::ceiling::SpacePace;
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
 use count::BackgroundLivenessScan;
+use situation::{Situation, wants_sample};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -75,19 +73,12 @@ enum CollectorAction {
     Rest,
 }
 
-/// The parts of the database that the collector uses.
-pub struct CollectorParts {
-    /// The parts of the database that its rooms share.
-    pub runtime: Runtime,
-    /// The writer of the log. An entry counts as newer once that is durable.
-    pub committer: Arc<Committer>,
-    /// The settings of value GC.
-    pub options: GcOptions,
-}
-
 /// The collector, which frees the space of dead values.
 pub struct Collector {
-    parts: CollectorParts,
+    runtime: Runtime,
+    /// The writer of the log. An entry counts as newer once that is durable.
+    committer: Arc<Committer>,
+    options: GcOptions,
     /// The number that was visible at the opening.
     opened_at: SeqNo,
     state: Mutex<CollectorState>,
@@ -150,12 +141,14 @@ impl CollectorState {
 
 impl Collector {
     /// Creates a collector without any knowledge.
-    pub fn new(parts: CollectorParts) -> Self {
-        let opened_at = parts.committer.visible_between_commits();
+    pub fn new(runtime: Runtime, committer: Arc<Committer>, options: GcOptions) -> Self {
+        let opened_at = committer.visible_between_commits();
         let (state, quarantine) = (Mutex::default(), Mutex::default());
         let (paused, wants_merges) = (AtomicBool::new(false), AtomicBool::new(false));
         Collector {
-            parts,
+            runtime,
+            committer,
+            options,
             opened_at,
             state,
             quarantine,
@@ -211,7 +204,7 @@ impl Collector {
 
     /// Returns the quarantine without the entries that have expired.
     fn unexpired_quarantine(&self) -> MutexGuard<'_, Quarantine> {
-        let (version, now) = (self.parts.runtime.set.current(), self.parts.runtime.env.clock.now());
+        let (version, now) = (self.runtime.set.current(), self.runtime.env.clock.now());
         let mut quarantine = self.quarantine.lock();
         quarantine.forget(|id| version.segments.contains_key(&id), now);
         quarantine
@@ -219,9 +212,9 @@ impl Collector {
 
     /// Returns the reason why this segment can't be freed now, if there is one.
     pub fn fault(&self, segment: SegmentId) -> Option<SegmentFault> {
-        let now = self.parts.runtime.env.clock.now();
+        let now = self.runtime.env.clock.now();
         let fault = self.quarantine.lock().fault(segment, now);
-        let set = &self.parts.runtime.set;
+        let set = &self.runtime.set;
         let is_kept = || set.log_pins().is_kept(segment) && set.current().is_log(segment);
         fault.or_else(|| is_kept().then_some(SegmentFault::Followed))
     }
@@ -234,22 +227,24 @@ impl Collector {
     /// Does the next piece of work and sets the pace of writers.
     pub fn step(&self, mode: Mode) -> JobResult<CollectorStep> {
         let mut state = self.state.lock();
-        let tidied = state.tidy.run(&self.parts.runtime.set)?;
         let punched = match mode {
             Mode::Paused => {
                 state.give_up_liveness_scan();
                 Ok(false)
             }
+            // I9: this needs no room, so it comes before any edit, which may fail for lack of it.
             _ => self.punch_pending(&mut state),
         };
-        self.parts.runtime.check_closing()?;
-        if self.is_blind() {
+        let tidied = state.tidy.run(&self.runtime.set)?;
+        self.runtime.check_closing()?;
+        let advanced = if self.is_blind() {
             self.forget_room();
             state.give_up_liveness_scan();
-            self.parts.committer.stall_controller().space.set(SpacePace::NONE);
-            return punched.map(|_| CollectorStep::Rested);
-        }
-        let advanced = self.advance(&mut state, mode)?;
+            self.let_writers_go(&mut state);
+            CollectorStep::Rested
+        } else {
+            self.advance(&mut state, mode)?
+        };
         if advanced == CollectorStep::Rested {
             state.buffer = AlignedBuffer::default();
         }
@@ -264,19 +259,18 @@ impl Collector {
     /// Counts or frees something, as far as the knowledge allows.
     fn advance(&self, state: &mut CollectorState, mode: Mode) -> JobResult<CollectorStep> {
         if let Some(counting) = state.counting.take_if(|counting| counting.is_over()) {
-            self.end_liveness_scan(state, counting)?;
+            self.take(state, counting.taking.outcome(), counting.start)?;
         }
         let mut facts = self.facts(state)?;
         self.sample_hidden(state, &mut facts, mode)?;
-        let mode = self.mode_at(&facts, mode);
-        self.note_room(state, &facts);
-        let plan = self.plan(state, &facts, mode);
-        let action = self.decide(state, &facts, &plan, mode);
-        self.set_pace(state, &facts, &plan, (mode, action == CollectorAction::Count));
+        let now = self.situation(state, facts, mode);
+        self.note_room(&now);
+        let action = self.decide(state, &now);
+        self.set_pace(state, &now, action == CollectorAction::Count);
         match action {
-            CollectorAction::Look => self.look_at_new(state, &facts, mode)?,
-            CollectorAction::Count => self.begin_liveness_scan(state, &facts, mode)?,
-            CollectorAction::Free => self.free(state, &facts, &plan)?,
+            CollectorAction::Look => self.look_at_new(state, &now)?,
+            CollectorAction::Count => self.begin_liveness_scan(state, &now)?,
+            CollectorAction::Free => self.free(state, &now)?,
             CollectorAction::Flush(advice) => return Ok(CollectorStep::Flush(advice)),
             CollectorAction::Await => self.await_liveness_scan(state),
             CollectorAction::Rest => return Ok(CollectorStep::Rested),
@@ -285,21 +279,15 @@ impl Collector {
     }
 
     /// Returns what comes next.
-    fn decide(
-        &self,
-        state: &CollectorState,
-        facts: &SpaceFacts,
-        plan: &GcPlan,
-        mode: Mode,
-    ) -> CollectorAction {
+    fn decide(&self, state: &CollectorState, now: &Situation) -> CollectorAction {
         let is_counting = state.counting.is_some();
-        if self.wants_look(state, plan) {
+        if self.wants_look(state, &now.plan) {
             CollectorAction::Look
-        } else if !is_counting && self.wants_liveness_scan(state, facts, plan, mode) {
+        } else if !is_counting && self.wants_liveness_scan(state, now) {
             CollectorAction::Count
-        } else if self.has_work(state, plan) {
+        } else if self.has_work(state, &now.plan) {
             CollectorAction::Free
-        } else if let Some(advice) = plan.advice {
+        } else if let Some(advice) = now.plan.advice {
             CollectorAction::Flush(advice)
         } else if is_counting {
             CollectorAction::Await
@@ -309,36 +297,34 @@ impl Collector {
     }
 
     /// Frees the next victims of the plan.
-    fn free(&self, state: &mut CollectorState, facts: &SpaceFacts, plan: &GcPlan) -> JobResult {
-        self.declare_holes(state, plan)?;
-        let group = self.group(state, facts, plan);
+    fn free(&self, state: &mut CollectorState, now: &Situation) -> JobResult {
+        self.declare_holes(state, &now.plan)?;
+        let group = self.group(state, now);
         if !group.is_empty() {
             self.relocate(state, group)?;
             if self.asked_room() > 0 {
                 // The job that waits for it looks once this step is over.
-                self.note_room(state, &self.facts(state)?);
+                self.note_room(&self.situation(state, self.facts(state)?, now.mode));
             }
         }
         Ok(())
     }
 
-    /// Returns true if a step would free something, or count to find out.
+    /// Returns true if a step would do something, or ask compactions to.
     pub fn is_due(&self, mode: Mode) -> Result<bool> {
         let mut state = self.state.lock();
-        if self.is_blind() {
-            return Ok(false);
-        }
-        if state.tidy.is_due(&self.parts.runtime.set) || state.puncher.is_due(&self.parts.runtime) {
+        if state.tidy.is_due(&self.runtime.set) || state.puncher.is_due(&self.runtime) {
             return Ok(true);
         }
-        let facts = self.facts(&state)?;
-        let mode = self.mode_at(&facts, mode);
-        let plan = self.plan(&state, &facts, mode);
-        let action = self.decide(&state, &facts, &plan, mode);
+        if self.is_blind() || mode.is_off() {
+            return Ok(false);
+        }
+        let now = self.situation(&state, self.facts(&state)?, mode);
+        let action = self.decide(&state, &now);
         Ok(!matches!(action, CollectorAction::Flush(_) | CollectorAction::Rest)
             || state.counting.is_some()
-            || wants_sample(&state, &facts, mode)
-            || self.wants_to_merge(&state, &facts, mode))
+            || wants_sample(&state, &now.facts, now.mode)
+            || self.wants_to_merge(&now))
     }
 
     /// Gives up the liveness scan that another thread runs, and with it the views that it holds.
@@ -346,18 +332,13 @@ impl Collector {
         self.state.lock().give_up_liveness_scan();
     }
 
-    /// Returns true if there are recorded holes that can be punched now.
-    pub fn owes_holes(&self) -> bool {
-        self.state.lock().puncher.is_due(&self.parts.runtime)
-    }
-
     /// Takes a liveness scan and frees everything that is worth it, on the caller's thread.
     pub fn collect(&self) -> JobResult<MoveReport> {
         let mut state = self.state.lock();
-        state.tidy.run(&self.parts.runtime.set)?;
+        state.tidy.run(&self.runtime.set)?;
         // A liveness scan that begins now finds more than the one under way.
         state.counting = None;
-        self.quarantine.lock().end_rests(self.parts.runtime.env.clock.now());
+        self.quarantine.lock().end_rests(self.runtime.env.clock.now());
         let facts = self.facts(&state)?;
         // Segments that are closed from now on do not count: beside writers there would be no end.
         let newest = facts.segments.last().map(|segment| segment.id);
@@ -367,12 +348,11 @@ impl Collector {
         }
         let (mut sum, mut failed) = (MoveReport::default(), None);
         loop {
-            let facts = self.facts(&state)?;
-            let plan = self.plan(&state, &facts, Mode::Manual);
-            let punched = self.declare_holes(&mut state, &plan)?;
+            let now = self.situation(&state, self.facts(&state)?, Mode::Manual);
+            let punched = self.declare_holes(&mut state, &now.plan)?;
             sum.segments_punched += punched.segments;
             sum.bytes_punched += punched.bytes;
-            let group = self.group(&mut state, &facts, &plan);
+            let group = self.group(&mut state, &now);
             if !group.is_empty() {
                 match self.relocate(&mut state, group) {
                     Ok(report) => sum.add(&report),
@@ -381,121 +361,17 @@ impl Collector {
                     Err(failure) => return Err(failure.error),
                 }
             } else if punched.segments == 0 {
-                let left = state.given_up(&plan).count();
+                let left = state.given_up(&now.plan).count();
                 if left == 0 || left >= unlisted {
                     break;
                 }
                 unlisted = left;
-                self.count_up_to(newest, &mut state, &facts)?;
+                self.count_up_to(newest, &mut state, &now.facts)?;
             }
         }
         state.buffer = AlignedBuffer::default();
         let holes = self.punch_all(&mut state);
-        self.note_room(&state, &self.facts(&state)?);
+        self.note_room(&self.situation(&state, self.facts(&state)?, Mode::Manual));
         failed.map_or(Ok(()), Err).and(holes).map(|()| sum)
     }
-
-    /// Returns where the space is, as far as it is known.
-    fn facts(&self, state: &CollectorState) -> Result<SpaceFacts> {
-        let version = self.parts.runtime.set.current();
-        let live = state.live.likely(self.written());
-        let no_snapshots = self.parts.runtime.snapshots.list().is_empty();
-        let (context, known) = (&self.parts.runtime, &state.knowledge);
-        let mut facts = survey(context, &version, known, live, no_snapshots)?;
-        if facts.is_all_inline() {
-            facts.live_bytes = state.hidden_share.live(&facts.tree);
-        } else if !state.is_counted {
-            facts.live_bytes = self.presumed_live(&facts);
-        }
-        self.mark_faults(&mut facts);
-        Ok(facts)
-    }
-
-    /// Decides what to free next.
-    fn plan(&self, state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> GcPlan {
-        let policy = Policy {
-            mode,
-            bounds: self.bounds_at(facts),
-            discardable_ratio: self.parts.options.discardable_ratio,
-            punch: self.punch_cost(state),
-        };
-        pick(facts, &policy)
-    }
-
-    /// Returns the cost of punching, if it is known and not switched off.
-    fn punch_cost(&self, state: &CollectorState) -> Option<PunchCost> {
-        state.puncher.costs.get().filter(|_| self.parts.options.punch)
-    }
-
-    /// Returns the mode in which GC works on these facts.
-    fn mode_at(&self, facts: &SpaceFacts, mode: Mode) -> Mode {
-        self.bounds_at(facts).mode_at(mode, facts.allocated(), facts.live_bytes)
-    }
-
-    /// Returns the bytes that files take, with holes that are recorded and still to be punched.
-    fn occupied(&self, state: &CollectorState, facts: &SpaceFacts) -> u64 {
-        facts.allocated().saturating_add(state.puncher.due_bytes(&self.parts.runtime))
-    }
-
-    /// Returns the bounds where space is as these facts say.
-    fn bounds_at(&self, facts: &SpaceFacts) -> SpaceBounds {
-        let (asked_room, to_flush) = (self.asked_room(), facts.to_flush());
-        // What is under way where all values are in tables is a merge, of whatever size.
-        let under_way = match facts.is_all_inline() {
-            true => u64::MAX,
-            false => self.parts.committer.log().segment_bytes() / 2 * 3,
-        };
-        SpaceBounds { asked_room, under_way, to_flush, ..SpaceBounds::new(&self.parts.options) }
-    }
-
-    /// Marks the segments that can't be freed, so that the picker leaves them out. Those that a
-    /// consumer of the change feed keeps are among them: to move what is live in one would cost
-    /// space, as the file stays.
-    fn mark_faults(&self, facts: &mut SpaceFacts) {
-        let now = self.parts.runtime.env.clock.now();
-        let floor = self.parts.runtime.set.log_pins().floor();
-        let quarantine = self.unexpired_quarantine();
-        for segment in &mut facts.segments {
-            let fault = quarantine.fault(segment.id, now);
-            let is_log = segment.kind == SegmentKind::Log;
-            let is_kept = is_log && floor.is_some_and(|floor| floor <= segment.id);
-            segment.fault = fault.or(is_kept.then_some(SegmentFault::Followed));
-        }
-        facts.sum_followed();
-    }
-
-    /// Returns what users wrote or ingested since the opening.
-    fn written(&self) -> Written {
-        let counters = &self.parts.runtime.counters;
-        Written {
-            put_bytes: counters.put_bytes_stored.get() + counters.ingest_bytes_written.get(),
-            deletes: counters.deletes_written.get() + counters.deletes_ingested.get(),
-        }
-    }
-
-    /// Looks how many entries hide others, if nothing else says what is live, and the tree has
-    /// changed since the last look. Corrects the facts by it.
-    fn sample_hidden(
-        &self,
-        state: &mut CollectorState,
-        facts: &mut SpaceFacts,
-        mode: Mode,
-    ) -> JobResult {
-        if !wants_sample(state, facts, mode) {
-            return Ok(());
-        }
-        let context = &self.parts.runtime;
-        let keyspaces: Vec<_> = self.views()?.iter().map(|view| view.levels.clone()).collect();
-        let sample =
-            hidden_sample::take(&keyspaces, &*context.env.random, || context.check_closing());
-        let sample = sample.inspect_err(|error| self.note_walk(error))?;
-        state.hidden_share.learn(sample, &facts.tree);
-        facts.live_bytes = state.hidden_share.live(&facts.tree);
-        Ok(())
-    }
-}
-
-/// Returns true if it is time to look how many entries hide others.
-fn wants_sample(state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> bool {
-    !mode.is_off() && facts.is_all_inline() && state.hidden_share.is_due(&facts.tree)
 }

@@ -1,24 +1,14 @@
 //! The reasons why value GC takes a segment or leaves it, as text for people.
 
 use crate::base::size::sized;
-use crate::gc::facts::SegmentFault;
+use crate::gc::facts::{Gain, How, SegmentFault};
 use std::fmt;
 
 /// The reason for taking or leaving one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// Taken: its live records are moved, and the file is removed.
-    Relocated {
-        /// Bytes that come back.
-        won: u64,
-        /// Bytes that are moved for that.
-        moved: u64,
-    },
-    /// Taken: its dead bytes become holes.
-    Punched {
-        /// Bytes that come back.
-        won: u64,
-    },
+    /// Taken.
+    Taken(Gain),
     /// Left: the log is being written to it.
     Active,
     /// Left: recovery may have to replay it, and memtables may point into it.
@@ -33,20 +23,11 @@ pub enum Reason {
     TooLive {
         /// Live share of the segment, in percent.
         live_percent: u32,
-        /// Bytes that would come back.
-        won: u64,
-        /// Bytes that would have to be moved.
-        moved: u64,
+        /// What would come back, and for what.
+        gain: Gain,
     },
-    /// Left: punching would pay, but a checkpoint shares the file.
-    Shared,
     /// Left: freeing it would pay, but space is within its bound.
-    WithinBound {
-        /// Bytes that would come back.
-        won: u64,
-        /// Bytes that would have to be moved.
-        moved: u64,
-    },
+    WithinBound(Gain),
     /// Left: automatic GC is switched off.
     Off,
     /// Left: GC is paused.
@@ -56,10 +37,12 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Reason::Relocated { won, moved } => {
+            Reason::Taken(Gain { how: How::Relocate, won, moved, .. }) => {
                 write!(f, "taken: moving {} wins {}", sized(moved), sized(won))
             }
-            Reason::Punched { won } => write!(f, "taken: punching holes wins {}", sized(won)),
+            Reason::Taken(Gain { how: How::Punch, won, .. }) => {
+                write!(f, "taken: punching holes wins {}", sized(won))
+            }
             Reason::Active => f.write_str("still written to"),
             Reason::Replay => f.write_str("still part of replay, until a flush"),
             Reason::Dead => f.write_str("nothing leads into it: it goes as a whole"),
@@ -74,11 +57,10 @@ impl fmt::Display for Reason {
                 f.write_str("kept for a consumer of the change feed")
             }
             Reason::NotCounted => f.write_str("not counted yet: the next liveness scan will"),
-            Reason::TooLive { live_percent, won, moved } => {
+            Reason::TooLive { live_percent, gain: Gain { won, moved, .. } } => {
                 write!(f, "live {live_percent} %: moving {} would win {}", sized(moved), sized(won))
             }
-            Reason::Shared => f.write_str("shared with a checkpoint: can't be punched"),
-            Reason::WithinBound { won, moved } => {
+            Reason::WithinBound(Gain { won, moved, .. }) => {
                 write!(f, "the bound holds: moving {} would win {}", sized(moved), sized(won))
             }
             Reason::Off => f.write_str("automatic GC is off"),

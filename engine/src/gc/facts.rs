@@ -32,6 +32,8 @@ pub struct SpaceFacts {
     /// Bytes of records that the last liveness scan found live, and that no table references any
     /// more.
     pub unreferenced_since: u64,
+    /// Bytes of records that newer entries may hide; 0 once a liveness scan has counted them.
+    pub hideable_bytes: u64,
     /// Garbage in segments that are kept for a consumer of the change feed. It is beyond the bounds
     /// of space, as nothing frees it.
     pub followed_bytes: u64,
@@ -44,6 +46,12 @@ impl SpaceFacts {
     /// value, and find nothing to free.
     pub fn has_references(&self) -> bool {
         self.segments.iter().any(|segment| segment.referenced > 0)
+    }
+
+    /// Returns the bytes of tables, and of the records that they reference.
+    pub fn referenced_bytes(&self) -> u64 {
+        let records = self.segments.iter().map(|it| it.referenced.min(it.written));
+        records.sum::<u64>() + self.table_bytes
     }
 
     /// Returns true if there are tables, and all values are in them.
@@ -94,7 +102,7 @@ impl SpaceFacts {
 }
 
 /// The facts of one segment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SegmentFacts {
     /// The segment's id.
     pub id: SegmentId,

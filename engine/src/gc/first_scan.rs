@@ -4,6 +4,7 @@
 //! that there is the room for which a job waits. The decision is pure.
 
 use crate::gc::bounds::SpaceBounds;
+use crate::gc::facts::SpaceFacts;
 use crate::gc::live_estimate::Written;
 use crate::gc::picker::Mode;
 use crate::version::levels::LEVELS;
@@ -14,37 +15,28 @@ const PUT_PART: u64 = 16;
 /// ...this part.
 const IDLE_PUT_PART: u64 = 64;
 
-/// What decides whether to count for the first time.
-#[derive(Debug, Clone, Copy)]
-pub struct FirstScanNeed {
-    /// Bytes that all files take.
-    pub allocated: u64,
-    /// Bytes of tables, and of the records that they reference.
-    pub referenced: u64,
-    /// Bytes of those records that newer entries may hide.
-    pub hideable: u64,
-    /// The bounds of space.
-    pub bounds: SpaceBounds,
-    /// What was written since the opening.
-    pub written: Written,
-}
-
-/// True if the first liveness scan is due. In `mode` GC is neither off nor paused.
-pub fn is_first_scan_due(need: &FirstScanNeed, mode: Mode) -> bool {
+/// Returns true if the first liveness scan is due, where `written` is what users wrote since the
+/// opening. In `mode` GC is neither off nor paused.
+pub fn is_first_scan_due(
+    facts: &SpaceFacts,
+    bounds: &SpaceBounds,
+    written: Written,
+    mode: Mode,
+) -> bool {
     let is_idle = mode == Mode::Idle;
     // A scan while others write has to pay; one while nobody does is in nobody's way. What it may
     // find is reason enough then, and where a job waits for room. If space is so near the ceiling
     // that GC is urgent, the job waits all the same.
-    let is_asked = need.bounds.asked_room > 0;
-    let hidden = if is_idle || is_asked { need.hideable } else { 0 };
-    let live = need.referenced.saturating_sub(hidden);
-    let start = |mode| need.bounds.of(mode, live).start();
+    let is_asked = bounds.asked_room > 0;
+    let hidden = if is_idle || is_asked { facts.hideable_bytes } else { 0 };
+    let live = facts.referenced_bytes().saturating_sub(hidden);
+    let start = |mode| bounds.of(mode, live).start();
     let start = if is_asked { start(mode).min(start(Mode::Spare)) } else { start(mode) };
     let part = if is_idle { IDLE_PUT_PART } else { PUT_PART };
     mode == Mode::Low
-        || need.allocated > start
-        || need.written.put_bytes > need.allocated / part
-        || is_idle && need.written.deletes > 0
+        || facts.allocated() > start
+        || written.put_bytes > facts.allocated() / part
+        || is_idle && written.deletes > 0
 }
 
 /// Bytes of the records of a keyspace's tables that newer entries may hide, if each hides a mean
@@ -81,15 +73,21 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    fn facts(allocated_mib: u64, referenced_mib: u64, hideable_mib: u64) -> SpaceFacts {
+        SpaceFacts {
+            table_bytes: referenced_mib * MIB,
+            other_bytes: (allocated_mib - referenced_mib) * MIB,
+            hideable_bytes: hideable_mib * MIB,
+            ..SpaceFacts::default()
+        }
+    }
+
     fn is_due(allocated_mib: u64, hideable_mib: u64, put_mib: u64, deletes: u64) -> [bool; 3] {
-        let need = FirstScanNeed {
-            allocated: allocated_mib * MIB,
-            referenced: 1000 * MIB,
-            hideable: hideable_mib * MIB,
-            bounds: SpaceBounds::plain(1.3, 1.3, 0),
-            written: Written { put_bytes: put_mib * MIB, deletes },
-        };
-        [Mode::Busy, Mode::Idle, Mode::Low].map(|mode| is_first_scan_due(&need, mode))
+        let facts = facts(allocated_mib, 1000, hideable_mib);
+        let written = Written { put_bytes: put_mib * MIB, deletes };
+        let bounds = SpaceBounds::plain(1.3, 1.3, 0);
+        let modes = [Mode::Busy, Mode::Idle, Mode::Low];
+        modes.map(|mode| is_first_scan_due(&facts, &bounds, written, mode))
     }
 
     #[test]
@@ -115,16 +113,11 @@ mod tests {
     #[test]
     fn what_may_be_hidden_counts_where_a_job_waits_for_room() {
         let is_due = |allocated_mib, asked_mib, hideable_mib| {
-            let allowance = 256 * MIB;
+            let facts = facts(allocated_mib, 253, hideable_mib);
             let asked_room = asked_mib * MIB;
-            let need = FirstScanNeed {
-                allocated: allocated_mib * MIB,
-                referenced: 253 * MIB,
-                hideable: hideable_mib * MIB,
-                bounds: SpaceBounds { asked_room, ..SpaceBounds::plain(2.0, 1.2, allowance) },
-                written: Written { put_bytes: 0, deletes: 0 },
-            };
-            [Mode::Busy, Mode::Spare].map(|mode| is_first_scan_due(&need, mode))
+            let bounds = SpaceBounds { asked_room, ..SpaceBounds::plain(2.0, 1.2, 256 * MIB) };
+            let due = |mode| is_first_scan_due(&facts, &bounds, Written::default(), mode);
+            [Mode::Busy, Mode::Spare].map(due)
         };
         assert_eq!(is_due(299, 0, 126), [false, false], "a small store is left in peace");
         assert_eq!(is_due(299, 113, 126), [true, true], "the room is probably there to be made");

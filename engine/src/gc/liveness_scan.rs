@@ -39,7 +39,7 @@ use crate::version::job::JobResult;
 use crate::version::placing::Placing;
 use crate::version::snapshots::{oldest_reader, stratum};
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Least bytes of a record besides its key and value.
@@ -56,13 +56,22 @@ pub struct Live {
     pub list: Option<RecordList>,
     /// True if the list was asked for, but there was no room.
     pub is_given_up: bool,
-    /// The number of the walk that found them; ranks of different walks do not compare.
+    /// The number of the walk that was to list them, or 0 if none was; ranks of different walks do
+    /// not compare.
     pub walk: u64,
+    /// Bytes that the segment had when that walk began.
+    pub written: u64,
     /// The runs of dead bytes between the records of the list; `None` until they are measured.
     pub dead_runs: Option<DeadRuns>,
 }
 
 impl Live {
+    /// Returns true if the segment was closed and behind the head before the walk began. Only then
+    /// this is complete: what was not found live in it is garbage.
+    pub fn is_counted(&self) -> bool {
+        self.walk > 0
+    }
+
     /// Returns the bytes of memory that the list takes.
     pub fn memory_bytes(&self) -> usize {
         self.list.as_ref().map_or(0, RecordList::memory_bytes)
@@ -76,9 +85,6 @@ pub struct LivenessScan {
     pub seqno: SeqNo,
     /// Live records by segment. Segments that a memtable may point into can have more.
     pub segments: BTreeMap<SegmentId, Live>,
-    /// The segments that were closed and behind the head before the liveness scan began. Only for
-    /// these it is complete: what it did not find live in them is garbage.
-    pub counted: BTreeSet<SegmentId>,
     /// Bytes of live keys and values that are kept in tables.
     pub inline_bytes: u64,
     /// What lies after `seqno`.
@@ -146,7 +152,7 @@ pub struct Scope {
     /// The most bytes of memory for all lists. If they need more, those of the least wanted
     /// segments are given up, except for the first segment's.
     pub max_list_bytes: usize,
-    /// The number of this walk, which no other walk has.
+    /// The number of this walk, from 1, which no other walk has.
     pub walk: u64,
     /// An older number for which it is told, too, how much was live; 0 if it is not wanted.
     pub before: SeqNo,
@@ -204,11 +210,7 @@ impl<'a> LivenessWalk<'a> {
         };
         LivenessWalk {
             scope,
-            liveness_scan: LivenessScan {
-                seqno: scope.seqno,
-                counted: scope.wanted.iter().copied().collect(),
-                ..LivenessScan::default()
-            },
+            liveness_scan: LivenessScan { seqno: scope.seqno, ..LivenessScan::default() },
             // The order is the same in both, so the index of a wanted segment is the same, too.
             segments: scope.wanted.iter().map(list).collect(),
             known: scope.wanted.iter().enumerate().map(|(number, &id)| (id, number)).collect(),

@@ -7,31 +7,13 @@ use crate::gc::facts::{Gain, How, SegmentFacts, SegmentFault, SpaceFacts};
 use crate::gc::picker::{Mode, Policy};
 use crate::segment::SegmentKind;
 
-/// The advice by which garbage in the tail of the log becomes collectable.
+/// The advice to flush, by which garbage in the tail of the log becomes collectable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogTailAdvice {
-    /// Flush: the head moves past closed segments with this much garbage.
-    FlushFirst {
-        /// Garbage in bytes.
-        garbage: u64,
-    },
-    /// Close the active segment, then flush: GC can then free this much garbage, including that of
-    /// the active segment.
-    SealActive {
-        /// Garbage in bytes.
-        garbage: u64,
-    },
-}
-
-impl LogTailAdvice {
-    /// Returns the bytes of garbage that become collectable by following the advice.
-    pub fn garbage(self) -> u64 {
-        match self {
-            LogTailAdvice::FlushFirst { garbage } | LogTailAdvice::SealActive { garbage } => {
-                garbage
-            }
-        }
-    }
+pub struct LogTailAdvice {
+    /// The bytes of garbage that GC can then free.
+    pub garbage: u64,
+    /// True if the active segment is to be closed first, so that its garbage is among them.
+    pub seals_active: bool,
 }
 
 /// Databases of fewer bytes than this are not flushed for the sake of their space.
@@ -104,10 +86,9 @@ impl LogTail {
 
     /// Returns what collecting brings once the advice was followed.
     pub fn gain(&self, advice: LogTailAdvice) -> Gain {
-        let (won, written) = match advice {
-            LogTailAdvice::FlushFirst { garbage } => (garbage, self.written[CLOSED]),
-            LogTailAdvice::SealActive { garbage } => (garbage, self.written.iter().sum()),
-        };
+        let LogTailAdvice { garbage: won, seals_active } = advice;
+        let active = if seals_active { self.written[ACTIVE] } else { 0 };
+        let written = self.written[CLOSED] + active;
         let moved = written.saturating_sub(won);
         Gain { how: How::Relocate, won, moved, cost: moved }
     }
@@ -156,7 +137,7 @@ pub fn advise(
     let [closed, active] = tail.garbage;
     let breaks_bound = active >= marks.slack();
     if active >= worth && (breaks_bound || closed < worth) {
-        return Some(LogTailAdvice::SealActive { garbage: closed + active });
+        return Some(LogTailAdvice { garbage: closed + active, seals_active: true });
     }
-    (closed >= worth).then_some(LogTailAdvice::FlushFirst { garbage: closed })
+    (closed >= worth).then_some(LogTailAdvice { garbage: closed, seals_active: false })
 }

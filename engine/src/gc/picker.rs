@@ -8,9 +8,9 @@
 //! that the head moves on.
 
 use crate::base::pointer::SegmentId;
-use crate::gc::bounds::{SpaceBounds, SpaceMarks};
+use crate::gc::bounds::SpaceBounds;
 use crate::gc::explain::Reason;
-use crate::gc::facts::{Gain, How, PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::facts::{Gain, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::log_tail::{LogTail, LogTailAdvice, advise};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -69,11 +69,6 @@ impl Policy {
         gain.won > 0 && gain.won as f64 >= self.least_share() * touched
     }
 
-    /// Returns the bound that this pick keeps to, for `live` bytes.
-    pub fn marks(&self, live: u64) -> SpaceMarks {
-        self.bounds.of(self.mode, live)
-    }
-
     fn is_discardable(&self, segment: &SegmentFacts) -> bool {
         let share = segment.garbage() as f64 / segment.allocated.max(1) as f64;
         match self.mode {
@@ -123,7 +118,7 @@ impl GcPlan {
 
 /// Decides which segments to free.
 pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
-    let marks = policy.marks(facts.live_bytes);
+    let marks = policy.bounds.of(policy.mode, facts.live_bytes);
     debug_assert!(
         facts.segments.iter().map(|segment| segment.allocated).sum::<u64>() <= facts.segment_bytes,
         "the bytes of each segment are in the sum"
@@ -137,13 +132,13 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
             Err(reason) => {
                 let gain = segment.gain(None);
                 if reason == Reason::NotCounted && segment.is_new() && policy.is_worth(&gain) {
-                    promises.push(Promise { gain, after: After::Look });
+                    promises.push(Promise { gain, after_look: true });
                 }
                 plan.reasons.insert(segment.id, reason);
             }
         }
     }
-    candidates.sort_by(|(a, _), (b, _)| best_first(a, b));
+    candidates.sort_by(|(a, _), (b, _)| by_gain(&a.gain, &b.gain).then(a.id.cmp(&b.id)));
     plan.winnable = candidates.iter().map(|(victim, _)| victim.gain.won).sum();
     if policy.mode.is_off() {
         let reason = if policy.mode == Mode::Off { Reason::Off } else { Reason::Paused };
@@ -152,7 +147,7 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     }
     let tail = LogTail::of(facts);
     plan.advice = advise(facts, policy, &marks, &tail);
-    promises.extend(plan.advice.map(|it| Promise { gain: tail.gain(it), after: After::Flush }));
+    promises.extend(plan.advice.map(|it| Promise { gain: tail.gain(it), after_look: false }));
     promises.sort_by(|a, b| by_gain(&a.gain, &b.gain));
     let mut need = Need {
         allocated: facts.allocated(),
@@ -177,11 +172,6 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     plan
 }
 
-/// Returns the reason for each segment why it is taken or not.
-pub fn explain(facts: &SpaceFacts, policy: &Policy) -> BTreeMap<SegmentId, Reason> {
-    pick(facts, policy).reasons
-}
-
 /// Returns the segment as a victim if freeing it is worth it, and otherwise the reason why it
 /// stays.
 fn judge(segment: &SegmentFacts, policy: &Policy) -> Result<Victim, Reason> {
@@ -204,16 +194,9 @@ fn judge(segment: &SegmentFacts, policy: &Policy) -> Result<Victim, Reason> {
     if policy.is_worth(&gain) {
         return Ok(Victim { id: segment.id, gain });
     }
-    let punching = policy.punch.as_ref().and_then(|cost| segment.punching(cost));
-    let is_shared = segment.linked && punching.is_some_and(|gain| policy.is_worth(&gain));
     let share = segment.live as f64 / segment.allocated.max(1) as f64;
     let live_percent = (share * 100.0).min(100.0) as u32;
-    let (won, moved) = (gain.won, segment.live);
-    Err(if is_shared { Reason::Shared } else { Reason::TooLive { live_percent, won, moved } })
-}
-
-fn best_first(a: &Victim, b: &Victim) -> Ordering {
-    by_gain(&a.gain, &b.gain).then(a.id.cmp(&b.id))
+    Err(Reason::TooLive { live_percent, gain: segment.gain(None) })
 }
 
 fn by_gain(a: &Gain, b: &Gain) -> Ordering {
@@ -227,14 +210,8 @@ fn by_gain(a: &Gain, b: &Gain) -> Ordering {
 /// Space that can be won later, for less than what can be won now.
 struct Promise {
     gain: Gain,
-    after: After,
-}
-
-/// The step that has to come before a promise can be kept.
-#[derive(PartialEq, Eq)]
-enum After {
-    Flush,
-    Look,
+    /// True if a look at new segments has to come before it is kept; else a flush has to.
+    after_look: bool,
 }
 
 /// How much a pick is to win.
@@ -263,7 +240,7 @@ impl GcPlan {
     fn rely_on(&mut self, promise: &Promise, need: &mut Need) {
         if need.is_left() {
             need.win(&promise.gain);
-            if promise.after == After::Look {
+            if promise.after_look {
                 self.after_look += promise.gain.won;
             }
         }
@@ -271,20 +248,17 @@ impl GcPlan {
 
     /// Takes a candidate, or returns the reason why not.
     fn consider(&mut self, victim: &Victim, is_discardable: bool, need: &mut Need) -> Reason {
-        let Gain { how, won, moved, cost } = victim.gain;
-        let is_wanted = need.is_left() && need.is_due || is_discardable || cost == 0;
+        let gain = victim.gain;
+        let is_wanted = need.is_left() && need.is_due || is_discardable || gain.cost == 0;
         if !is_wanted {
             if need.is_left() {
-                need.win(&victim.gain);
+                need.win(&gain);
             }
-            return Reason::WithinBound { won, moved };
+            return Reason::WithinBound(gain);
         }
-        assert!(won > 0, "segment {} would not shrink", victim.id);
-        need.win(&victim.gain);
+        assert!(gain.won > 0, "segment {} would not shrink", victim.id);
+        need.win(&gain);
         self.victims.push(*victim);
-        match how {
-            How::Relocate => Reason::Relocated { won, moved },
-            How::Punch => Reason::Punched { won },
-        }
+        Reason::Taken(gain)
     }
 }

@@ -33,34 +33,33 @@ const LEFT_PART: u64 = 3;
 /// The knowledge about the bytes in segments.
 #[derive(Default)]
 pub struct Knowledge {
-    /// The last liveness scan.
+    /// The last liveness scan, with what looks at single segments have found since.
     pub liveness_scan: LivenessScan,
-    /// Bytes that each segment had when that liveness scan began.
-    pub written_then: BTreeMap<SegmentId, u64>,
 }
 
 impl Knowledge {
-    /// Replaces the results by those of a liveness scan that began when `facts` were gathered.
-    /// `version` is the present one. Findings of looks at segments that were new at that time are
-    /// kept, because what is dead there stays dead (I6).
-    pub fn renew(&mut self, liveness_scan: LivenessScan, facts: &SpaceFacts, version: &Version) {
-        let written_then = facts.segments.iter().map(|segment| (segment.id, segment.written));
-        let written_before = std::mem::replace(&mut self.written_then, written_then.collect());
-        let LivenessScan { mut segments, counted, .. } =
-            std::mem::replace(&mut self.liveness_scan, liveness_scan);
-        for id in counted.into_iter().filter(|id| version.segments.contains_key(id)) {
-            let (Some(live), Some(&written)) = (segments.remove(&id), written_before.get(&id))
-            else {
-                continue;
-            };
+    /// Replaces the results by those of a liveness scan; when it began, each segment had so many
+    /// bytes. `version` is the present one. Findings of looks at segments that were new at that
+    /// time are kept, because what is dead there stays dead (I6).
+    pub fn renew(
+        &mut self,
+        liveness_scan: LivenessScan,
+        written: &[(SegmentId, u64)],
+        version: &Version,
+    ) {
+        let before = std::mem::replace(&mut self.liveness_scan, liveness_scan).segments;
+        let segments = &mut self.liveness_scan.segments;
+        for &(id, written) in written {
+            segments.entry(id).or_default().written = written;
+        }
+        let is_known =
+            |(id, live): &(SegmentId, Live)| live.is_counted() && version.segments.contains_key(id);
+        for (id, live) in before.into_iter().filter(is_known) {
+            let found = segments.entry(id).or_default();
+            debug_assert!(found.walk != live.walk, "each walk has a number of its own");
             // A later walk found less live, and what it did not find live may be in a hole by now.
-            let is_later = |found: &Live| live.walk > found.walk;
-            debug_assert!(
-                self.liveness_scan.segments.get(&id).is_none_or(|found| found.walk != live.walk),
-                "each walk has a number of its own"
-            );
-            if self.liveness_scan.segments.get(&id).is_none_or(is_later) {
-                self.learn(id, live, written);
+            if found.walk < live.walk {
+                *found = live;
             }
         }
         self.leave_out_holes(version);
@@ -82,9 +81,8 @@ impl Knowledge {
     pub fn add(&mut self, mut found: LivenessScan, facts: &SpaceFacts) {
         for segment in &facts.segments {
             let live = found.segments.remove(&segment.id).filter(|live| live.list.is_some());
-            if let Some(live) = live {
-                self.learn(segment.id, live, segment.written);
-            }
+            let live = live.map(|live| (segment.id, Live { written: segment.written, ..live }));
+            self.liveness_scan.segments.extend(live);
         }
     }
 
@@ -110,10 +108,16 @@ impl Knowledge {
         self.liveness_scan.segments.values().map(Live::memory_bytes).sum()
     }
 
-    fn learn(&mut self, id: SegmentId, live: Live, written: u64) {
-        self.liveness_scan.segments.insert(id, live);
-        self.liveness_scan.counted.insert(id);
-        self.written_then.insert(id, written);
+    /// Takes the list of a segment's live records, if there is one. It is used once: what dies
+    /// later is found by the next liveness scan.
+    pub fn take_list(&mut self, id: SegmentId) -> Option<VictimRecords> {
+        let live = self.liveness_scan.segments.get_mut(&id)?;
+        let list = live.list.take()?;
+        assert!(
+            live.is_counted(),
+            "I4: only a scan that counted a segment says what is dead in it"
+        );
+        Some(VictimRecords { id, list })
     }
 
     /// Puts back the lists of victims that were not freed.
@@ -144,23 +148,18 @@ impl Knowledge {
 
     /// Returns the estimate of live bytes in a segment of `written` bytes; it is never too low.
     fn live_in(&self, id: SegmentId, written: u64) -> u64 {
-        let counted = self.liveness_scan.segments.get(&id).map_or(0, |live| live.bytes);
-        let then = self.written_then.get(&id).copied().unwrap_or_default();
+        let known = self.liveness_scan.segments.get(&id);
+        let (counted, then) = known.map_or((0, 0), |live| (live.bytes, live.written));
         (counted + written.saturating_sub(then)).min(written)
     }
 }
 
-/// Returns the facts of `version`. `live_bytes` is the best estimate of all live bytes. With
-/// `no_snapshots`, what newer entries hide is dead.
-pub fn survey(
-    context: &Runtime,
-    version: &Version,
-    knowledge: &Knowledge,
-    live_bytes: u64,
-    no_snapshots: bool,
-) -> Result<SpaceFacts> {
+/// Returns the facts of the current version. `live_bytes` is the best estimate of all live bytes.
+pub fn survey(context: &Runtime, knowledge: &Knowledge, live_bytes: u64) -> Result<SpaceFacts> {
+    let version = &context.set.current();
     let liveness_scan = &knowledge.liveness_scan;
-    let unflushed = unflushed(context, no_snapshots);
+    // What newer entries hide is dead if nobody has a snapshot.
+    let unflushed = unflushed(context, context.snapshots.list().is_empty());
     let mut facts = SpaceFacts {
         live_bytes,
         unflushed_bytes: unflushed.bytes,
@@ -180,7 +179,7 @@ pub fn survey(
         let relocated = targets.get(&id).copied().unwrap_or_default();
         segment.referenced = version.uses.of(id).bytes.saturating_add(relocated);
         let counted = liveness_scan.segments.get(&id);
-        segment.counted = liveness_scan.counted.contains(&id);
+        segment.counted = counted.is_some_and(Live::is_counted);
         segment.live_records = counted.map_or(0, |live| live.records);
         // Live bytes shrink since the scan when tables drop references, or memtables hold newer
         // entries.
@@ -308,7 +307,7 @@ fn physical(
     // segment.
     let holes = total(&live.holes);
     let (allocated, written) = match live.sealed {
-        Some(length) => (blocks(length).saturating_sub(holes), length - holes.min(length)),
+        Some(length) => (blocks(length).saturating_sub(holes), length.saturating_sub(holes)),
         // The segment is being written, and its file may be preallocated.
         None => {
             let path = segment.path();
@@ -321,16 +320,9 @@ fn physical(
         kind: segment.kind(),
         allocated,
         written,
-        live: 0,
-        replayed: 0,
-        live_records: 0,
-        referenced: 0,
-        counted: false,
         sealed: live.sealed.is_some(),
         behind_head: segment.kind() == SegmentKind::Log && id < version.head.segment,
-        linked: false,
-        dead_runs: None,
-        fault: None,
+        ..SegmentFacts::default()
     })
 }
 

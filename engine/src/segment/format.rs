@@ -84,9 +84,10 @@ pub const HEAD_BYTES: usize = HEADER_BYTES + 48;
 const BELOW_BYTES: usize = 6;
 
 /// The order of a segment's records. The numbers are persistent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum SegmentKind {
     /// Commit order: the segment is a part of the log.
+    #[default]
     Log = 1,
     /// Key order, perhaps of several parts: the segment holds values copied by value GC or by a
     /// compaction job.

@@ -5,7 +5,7 @@ use crate::base::pointer::SegmentId;
 use crate::gc::bounds::SpaceBounds;
 use crate::gc::explain::Reason;
 use crate::gc::facts::{SegmentFacts, SegmentFault, SpaceFacts};
-use crate::gc::picker::{Mode, Policy, explain};
+use crate::gc::picker::{Mode, Policy, pick};
 use crate::gc::settings::GcOptions;
 use crate::segment::SegmentKind;
 use crate::space::report::{SegmentSpace, SpaceParts};
@@ -41,15 +41,11 @@ pub(super) fn give(
         table_bytes: parts.tree,
         other_bytes: parts.metadata,
         live_bytes: seen_bytes,
-        // It decides whether a flush is worth it, and that is no reason for a segment.
-        unflushed_bytes: 0,
-        unflushed_log_bytes: 0,
-        // The report shows all bytes.
-        followed_bytes: 0,
         segments: segments.iter().map(|segment| facts_of(segment, fault_of)).collect(),
+        // What is to be flushed is no reason for a segment, and the report shows all bytes.
         ..SpaceFacts::default()
     };
-    let reasons = explain(&facts, policy);
+    let reasons = pick(&facts, policy).reasons;
     for segment in segments {
         let is_spare = !segment.sealed && segment.length == 0;
         segment.reason = match reasons.get(&SegmentId(segment.id)) {
@@ -70,15 +66,13 @@ fn facts_of(
         allocated: segment.allocated,
         written: segment.length.saturating_sub(segment.hole_bytes),
         live: segment.live_bytes + segment.pinned_bytes,
-        replayed: 0,
         live_records: segment.live_records,
         referenced: segment.referenced_bytes,
         counted: true,
         sealed: segment.sealed,
         behind_head: !segment.sorted && !segment.replay,
-        linked: segment.links > 1,
-        dead_runs: None,
         fault: fault_of(SegmentId(segment.id)),
+        ..SegmentFacts::default()
     }
 }
 

@@ -29,10 +29,10 @@
 //! have to wait for it ([`reads::Pressure`]).
 //!
 //! All state, locks and condition variables are with those who ask. These are `commit/stall.rs`
-//! and `commit/reserve.rs` for [`tree`] and [`disk`]; `gc/collector.rs` for [`ceiling`], which sets
-//! the pace, and `commit/pace.rs`, which keeps it; `env/budget.rs` for [`reads`], with pressures
-//! from `gc/collector.rs` and `background/jobs.rs`; `background/collect.rs` for [`spare`];
-//! `background/failures.rs` and `gc/quarantine.rs` for [`retry`].
+//! and `commit/reserve.rs` for [`tree`] and [`disk`]; `gc/collector/pace.rs` for [`ceiling`], which
+//! sets the pace, and `commit/pace.rs`, which keeps it; `env/budget.rs` for [`reads`], with
+//! pressures from `gc/collector/pace.rs` and `background/jobs.rs`; `background/collect.rs` for
+//! [`spare`]; `background/failures.rs` and `gc/quarantine.rs` for [`retry`].
 
 pub mod ceiling;
 #[cfg(test)]

@@ -183,7 +183,7 @@ fn jobs_json(db: &Db) -> String {
         env!("CARGO_PKG_VERSION"),
         quoted(&core.env.threads.describe_process()),
         now.as_secs_f64(),
-        core.background.gc_paused().load(Ordering::Relaxed),
+        core.background.collector().paused().load(Ordering::Relaxed),
         crate::env::threads::processors(),
         holders.handles,
         holders.cursors,

@@ -14,8 +14,7 @@ use crate::version::settings::KeyspaceOptions;
 
 fn table_bytes(db: &Db) -> u64 {
     let runtime = &db.core.runtime;
-    let version = runtime.set.current();
-    survey(runtime, &version, &Knowledge::default(), 0, true).unwrap().table_bytes
+    survey(runtime, &Knowledge::default(), 0).unwrap().table_bytes
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Work, such as a liveness scan, on a thread beside that of value GC, which goes on meanwhile. The
 //! new thread has the priority of the thread that starts it, which was lowered already.
 //!
-//! Lock: `state`, a leaf, held for moments only.
+//! Lock: `outcome`, a leaf, held for moments only.
 
 use crate::env::sync::{Condvar, Mutex};
 use crate::env::threads::{Join, Threads};
@@ -10,27 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The state that the two threads share.
+/// What the two threads share.
 struct SideTaskShared<T> {
-    state: Mutex<SideTaskState<T>>,
+    /// The result of the work; `None` until it ends.
+    outcome: Mutex<Option<T>>,
     ended: Condvar,
     is_given_up: AtomicBool,
-}
-
-struct SideTaskState<T> {
-    is_over: bool,
-    /// The result of the work; `None` until it ends, and for good if it panicked.
-    outcome: Option<T>,
-}
-
-/// Marks the work as over when dropped, also after a panic.
-struct EndOnDrop<T>(Arc<SideTaskShared<T>>);
-
-impl<T> Drop for EndOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.state.lock().is_over = true;
-        self.0.ended.notify_all();
-    }
 }
 
 /// Work under way on another thread. Dropping it gives the work up and waits for its end, so it
@@ -41,22 +26,23 @@ pub(super) struct Beside<T> {
 }
 
 impl<T: Send + 'static> Beside<T> {
-    /// Begins the work, which must end early once its flag says that it is given up. Fails if the
-    /// system has no thread left.
+    /// Begins the work, which must not panic, and must end early once its flag says that it is
+    /// given up. Fails if the system has no thread left.
     pub(super) fn begin(
         threads: &Arc<dyn Threads>,
         name: &str,
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> io::Result<Beside<T>> {
         let shared = Arc::new(SideTaskShared {
-            state: Mutex::new(SideTaskState { is_over: false, outcome: None }),
+            outcome: Mutex::new(None),
             ended: Condvar::new(),
             is_given_up: AtomicBool::new(false),
         });
-        let ending = EndOnDrop(shared.clone());
+        let theirs = shared.clone();
         let work = move || {
-            let outcome = work(&ending.0.is_given_up);
-            ending.0.state.lock().outcome = Some(outcome);
+            let outcome = work(&theirs.is_given_up);
+            *theirs.outcome.lock() = Some(outcome);
+            theirs.ended.notify_all();
         };
         let thread = threads.spawn(name, Box::new(work))?;
         Ok(Beside { shared, thread: Some(thread) })
@@ -64,20 +50,16 @@ impl<T: Send + 'static> Beside<T> {
 
     /// Waits for at most `time`; returns true if the work is over.
     pub(super) fn is_over_within(&self, time: Duration) -> bool {
-        let state = self.shared.state.lock();
-        if state.is_over || time.is_zero() {
-            return state.is_over;
+        let outcome = self.shared.outcome.lock();
+        if outcome.is_some() || time.is_zero() {
+            return outcome.is_some();
         }
-        self.shared.ended.wait_timeout(state, time).0.is_over
+        self.shared.ended.wait_timeout(outcome, time).0.is_some()
     }
 
-    /// Returns the result of the work, which must be over. A panic of the work panics here.
-    pub(super) fn outcome(mut self) -> T {
-        if let Some(Err(text)) = self.thread.take().map(Join::join) {
-            // The panic counts as if it had happened on this thread, whose guard ends writing.
-            panic!("a thread beside value GC panicked: {text}");
-        }
-        self.shared.state.lock().outcome.take().expect("it ended without a panic")
+    /// Returns the result of the work, which must be over.
+    pub(super) fn outcome(self) -> T {
+        self.shared.outcome.lock().take().expect("the work is over")
     }
 }
 
@@ -85,8 +67,7 @@ impl<T> Drop for Beside<T> {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.shared.is_given_up.store(true, Ordering::Relaxed);
-            // Nobody needs the result. The work only reads, so even a panic means nothing for what
-            // is written.
+            // Nobody needs the result, and the work does not panic.
             let _ = thread.join();
         }
     }
@@ -96,7 +77,6 @@ impl<T> Drop for Beside<T> {
 mod tests {
     use super::*;
     use crate::env::{Env, OsSettings};
-    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     fn threads() -> Arc<dyn Threads> {
         Env::os(&OsSettings::default()).threads
@@ -129,15 +109,5 @@ mod tests {
         assert!(!beside.is_over_within(Duration::from_nanos(1)));
         drop(beside);
         assert!(said.load(Ordering::Relaxed));
-    }
-
-    #[test]
-    fn a_panic_there_is_one_here() {
-        let panics = |_: &AtomicBool| -> u32 { panic!("what went wrong") };
-        let beside = Beside::begin(&threads(), "test", panics).unwrap();
-        while !beside.is_over_within(Duration::from_secs(1)) {}
-        let outcome = catch_unwind(AssertUnwindSafe(|| beside.outcome()));
-        let text = outcome.unwrap_err();
-        assert!(text.downcast_ref::<String>().unwrap().contains("what went wrong"));
     }
 }

@@ -1,13 +1,14 @@
 //! The collector's counting: when and how it takes a liveness scan or a look at new segments.
 
 use super::beside::Beside;
+use super::situation::Situation;
 use super::{Collector, CollectorState};
 use crate::base::error::Error;
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::events::Event;
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
-use crate::gc::first_scan::{FirstScanNeed, hideable_bytes, is_first_scan_due};
+use crate::gc::first_scan::is_first_scan_due;
 use crate::gc::live_estimate::{LiveCount, LivenessScanNeed, Written};
 use crate::gc::liveness_scan::{self, LivenessScan, Scope};
 use crate::gc::picker::{GcPlan, Mode};
@@ -26,8 +27,8 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// A liveness scan that another thread runs.
 pub(super) struct BackgroundLivenessScan {
-    taking: Beside<JobResult<LivenessScan>>,
-    start: Start,
+    pub(super) taking: Beside<JobResult<LivenessScan>>,
+    pub(super) start: Start,
 }
 
 impl BackgroundLivenessScan {
@@ -37,91 +38,48 @@ impl BackgroundLivenessScan {
 }
 
 /// The state of the database when a liveness scan began.
-struct Start {
-    facts: SpaceFacts,
+pub(super) struct Start {
+    /// The bytes of each segment.
+    segments: Vec<(SegmentId, u64)>,
     written: Written,
     snapshots: Vec<SeqNo>,
 }
 
 impl Collector {
     /// Returns true if the knowledge is too old, or too little, to decide by.
-    pub(super) fn wants_liveness_scan(
-        &self,
-        state: &CollectorState,
-        facts: &SpaceFacts,
-        plan: &GcPlan,
-        mode: Mode,
-    ) -> bool {
-        if mode.is_off() || !facts.segments.iter().any(|s| s.sealed) {
-            return false;
-        }
-        if !facts.has_references() {
+    pub(super) fn wants_liveness_scan(&self, state: &CollectorState, now: &Situation) -> bool {
+        let Situation { facts, bounds, mode, plan, .. } = now;
+        if mode.is_off() || !facts.segments.iter().any(|s| s.sealed) || !facts.has_references() {
             return false;
         }
         let written = self.written();
         if !state.is_counted {
-            return is_first_scan_due(&self.first_scan_need(facts), mode);
+            return is_first_scan_due(facts, bounds, written, *mode);
         }
         if plan.after_look > 0 {
             // A look has no room for its lists, so a new liveness scan is needed.
             return true;
         }
-        let is_over = facts.allocated() > self.bounds_at(facts).of(mode, facts.live_bytes).start();
-        if (is_over || mode == Mode::Idle) && self.is_released(state) {
+        let is_over = facts.allocated() > bounds.of(*mode, facts.live_bytes).start();
+        if (is_over || *mode == Mode::Idle) && self.is_released(state) {
             return true;
         }
         let exhausted = !self.has_work(state, plan);
-        exhausted && self.wants_lists(state, plan)
+        exhausted && wants_lists(state, plan)
             || state.live.is_liveness_scan_due(&LivenessScanNeed {
                 allocated: facts.allocated(),
-                bounds: self.bounds_at(facts),
-                mode,
+                bounds: *bounds,
+                mode: *mode,
                 written,
                 unreferenced_since: facts.unreferenced_since,
                 exhausted,
             })
     }
 
-    /// Returns what is taken for live before the first liveness scan: all that tables reference,
-    /// but for what newer entries may hide, and what was put since the opening.
-    pub(super) fn presumed_live(&self, facts: &SpaceFacts) -> u64 {
-        let need = self.first_scan_need(facts);
-        need.referenced.saturating_sub(need.hideable).max(facts.live_bytes)
-    }
-
-    /// Notes by how much space may grow, now and at most.
-    pub(super) fn note_room(&self, state: &CollectorState, facts: &SpaceFacts) {
-        let (bounds, live) = (self.bounds_at(facts), facts.live_bytes);
-        let room = bounds.start_of_jobs(live).saturating_sub(self.occupied(state, facts));
-        self.most_room.store(bounds.most_room(live).max(room), Ordering::Relaxed);
-        self.room.store(room, Ordering::Relaxed);
-    }
-
-    /// Returns what decides whether the first liveness scan is due.
-    fn first_scan_need(&self, facts: &SpaceFacts) -> FirstScanNeed {
-        let referenced = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();
-        let keyspaces = self.parts.runtime.set.keyspaces();
-        let hideable = keyspaces.iter().map(|keyspace| hideable_bytes(&keyspace.view()));
-        FirstScanNeed {
-            allocated: facts.allocated(),
-            referenced: referenced + facts.table_bytes,
-            hideable: hideable.fold(0, u64::saturating_add),
-            bounds: self.bounds_at(facts),
-            written: self.written(),
-        }
-    }
-
-    /// Returns true if the last liveness scan had no memory for the list of a victim, and the next
-    /// one may have it, because segments that it listed were freed since. Otherwise it would list
-    /// the same ones again.
-    fn wants_lists(&self, state: &CollectorState, plan: &GcPlan) -> bool {
-        state.has_freed && state.given_up(plan).next().is_some()
-    }
-
     /// Returns true if a snapshot is gone that may have kept entries live in the last liveness
     /// scan.
     fn is_released(&self, state: &CollectorState) -> bool {
-        let now = self.parts.runtime.snapshots.list();
+        let now = self.runtime.snapshots.list();
         state.snapshots.iter().any(|seqno| now.binary_search(seqno).is_err())
     }
 
@@ -130,22 +88,21 @@ impl Collector {
     pub(super) fn begin_liveness_scan(
         &self,
         state: &mut CollectorState,
-        facts: &SpaceFacts,
-        mode: Mode,
+        now: &Situation,
     ) -> JobResult {
-        let collectable = facts.segments.iter().filter(|segment| segment.is_collectable());
-        let (scope, start) = self.start(state, facts, wanted(collectable), mode)?;
-        if mode == Mode::Idle || !state.is_counted {
+        let collectable = now.facts.segments.iter().filter(|segment| segment.is_collectable());
+        let (scope, start) = self.start(state, &now.facts, wanted(collectable), now.mode)?;
+        if now.mode == Mode::Idle || !state.is_counted {
             return self.scan_unless_paused(state, &scope, start);
         }
         let scope = Arc::new(scope);
-        let (theirs, context) = (scope.clone(), self.parts.runtime.clone());
+        let (theirs, context) = (scope.clone(), self.runtime.clone());
         // The guard is inside the thread's work, so that a panic is reported even if nobody takes
         // the result.
         let work = move |is_given_up: &AtomicBool| {
             context.health.guard("a liveness scan", || scan(&context, &theirs, is_given_up))
         };
-        match Beside::begin(&self.parts.runtime.env.threads, "cleave-liveness", work) {
+        match Beside::begin(&self.runtime.env.threads, "cleave-liveness", work) {
             Ok(taking) => {
                 state.counting = Some(BackgroundLivenessScan { taking, start });
                 Ok(())
@@ -166,7 +123,7 @@ impl Collector {
         let is_asked_for = |it: &&SegmentFacts| it.is_collectable() && Some(it.id) <= newest;
         let asked_for = facts.segments.iter().filter(is_asked_for);
         let (scope, start) = self.start(state, facts, wanted(asked_for), Mode::Manual)?;
-        self.take(state, scan(&self.parts.runtime, &scope, &NEVER), start)
+        self.take(state, scan(&self.runtime, &scope, &NEVER), start)
     }
 
     /// Prepares a liveness scan that begins now and lists the live records of the `wanted`
@@ -181,7 +138,8 @@ impl Collector {
         assert!(state.counting.is_none(), "one liveness scan is under way at a time");
         let written = self.written();
         let scope = self.scope(state, wanted, (false, mode))?;
-        let start = Start { facts: facts.clone(), written, snapshots: scope.snapshots.clone() };
+        let segments = facts.segments.iter().map(|it| (it.id, it.written)).collect();
+        let start = Start { segments, written, snapshots: scope.snapshots.clone() };
         state.has_freed = false;
         Ok((scope, start))
     }
@@ -193,7 +151,7 @@ impl Collector {
         scope: &Scope,
         start: Start,
     ) -> JobResult {
-        let taken = scan(&self.parts.runtime, scope, &self.paused);
+        let taken = scan(&self.runtime, scope, &self.paused);
         // Only a scan that was given up is passed over; a failure is returned.
         let is_given_up = matches!(taken, Err(JobError::Obsolete(_)));
         if is_given_up && self.paused.load(Ordering::Relaxed) {
@@ -203,16 +161,6 @@ impl Collector {
         self.take(state, taken, start)
     }
 
-    /// Takes the result of a liveness scan that is over.
-    pub(super) fn end_liveness_scan(
-        &self,
-        state: &mut CollectorState,
-        counting: BackgroundLivenessScan,
-    ) -> JobResult {
-        let BackgroundLivenessScan { taking, start } = counting;
-        self.take(state, taking.outcome(), start)
-    }
-
     /// Waits a little for the liveness scan under way, as there is nothing to free.
     pub(super) fn await_liveness_scan(&self, state: &CollectorState) {
         if let Some(counting) = &state.counting {
@@ -220,7 +168,8 @@ impl Collector {
         }
     }
 
-    fn take(
+    /// Takes the result of a liveness scan that is over.
+    pub(super) fn take(
         &self,
         state: &mut CollectorState,
         taken: JobResult<LivenessScan>,
@@ -235,14 +184,14 @@ impl Collector {
             "I6: an older liveness scan takes nothing back"
         );
         self.quarantine.lock().note_liveness_scan();
-        let context = &self.parts.runtime;
-        let counters = &self.parts.runtime.counters.gc;
+        let context = &self.runtime;
+        let counters = &self.runtime.counters.gc;
         counters.liveness_scans.add(1);
         let (entries, took) = (liveness_scan.walked, liveness_scan.took);
         counters.liveness_scan_entries.add(entries);
         counters.liveness_scan_nanos.add(took.as_nanos() as u64);
         context.emit(Event::LivenessScanEnded { entries, took });
-        let Start { facts, written, snapshots } = start;
+        let Start { segments, written, snapshots } = start;
         let (live_bytes, live_records) = (liveness_scan.live_bytes(), liveness_scan.live_entries());
         if !state.is_counted {
             let (records, bytes) = liveness_scan.live_before;
@@ -252,7 +201,7 @@ impl Collector {
         state.is_counted = true;
         // A snapshot at or after the scan's sequence number kept nothing live in it.
         state.snapshots = snapshots.into_iter().filter(|&it| it < liveness_scan.seqno).collect();
-        state.knowledge.renew(liveness_scan, &facts, &context.set.current());
+        state.knowledge.renew(liveness_scan, &segments, &context.set.current());
         self.measure_holes(state, true);
         Ok(())
     }
@@ -262,7 +211,7 @@ impl Collector {
     /// it. A sync would have it written after all, and that costs more than to move what its last
     /// entries hide.
     fn durable_without_sync(&self, state: &CollectorState, mode: Mode) -> Option<SeqNo> {
-        let committer = &self.parts.committer;
+        let committer = &self.committer;
         if !committer.is_log_spared() {
             return None;
         }
@@ -282,13 +231,13 @@ impl Collector {
         // are at or below this number, those of an ingest that was just installed, too. A snapshot
         // that is not in the list is taken later, and sees all up to the number.
         let unsynced = self.durable_without_sync(state, mode);
-        let visible = || self.parts.committer.visible_between_commits();
+        let visible = || self.committer.visible_between_commits();
         let seqno = unsynced.unwrap_or_else(visible);
         let visible = if unsynced.is_some() && !wanted_only { visible() } else { seqno };
-        let snapshots = self.parts.runtime.snapshots.list();
+        let snapshots = self.runtime.snapshots.list();
         // I4: an overwritten entry counts as dead only once the newer one is durable.
         if unsynced.is_none() {
-            self.parts.committer.sync()?;
+            self.committer.sync()?;
         }
         let segments = wanted.iter().copied().collect();
         let entries = |view: &Arc<View>| match wanted_only {
@@ -325,20 +274,15 @@ impl Collector {
     /// only the tables that lead to them, where a liveness scan would read all. The segments are
     /// behind the head, so these are few tables, mostly the last flushes. Records that other tables
     /// hide are listed, too; they are not moved if they are known by then to be overwritten.
-    pub(super) fn look_at_new(
-        &self,
-        state: &mut CollectorState,
-        facts: &SpaceFacts,
-        mode: Mode,
-    ) -> JobResult {
-        let new = facts.segments.iter().filter(|segment| segment.is_new());
-        let scope = self.scope(state, wanted(new), (true, mode))?;
-        let taken = scan(&self.parts.runtime, &scope, &NEVER);
+    pub(super) fn look_at_new(&self, state: &mut CollectorState, now: &Situation) -> JobResult {
+        let new = now.facts.segments.iter().filter(|segment| segment.is_new());
+        let scope = self.scope(state, wanted(new), (true, now.mode))?;
+        let taken = scan(&self.runtime, &scope, &NEVER);
         let found = taken.inspect_err(|error| self.note_walk(error))?;
-        let counters = &self.parts.runtime.counters.gc;
+        let counters = &self.runtime.counters.gc;
         counters.liveness_scan_entries.add(found.walked);
         counters.liveness_scan_nanos.add(found.took.as_nanos() as u64);
-        state.knowledge.add(found, facts);
+        state.knowledge.add(found, &now.facts);
         self.measure_holes(state, false);
         Ok(())
     }
@@ -353,12 +297,12 @@ impl Collector {
     /// Returns the most bytes that the lists of a liveness scan may take: half of the memory, as
     /// the lists of the last scan are in use until it ends.
     fn max_list_bytes(&self) -> usize {
-        self.parts.options.memory_bytes as usize / 2
+        self.options.memory_bytes as usize / 2
     }
 
     /// Returns a view of each keyspace that has tables. One that is just being created has none.
     pub(super) fn views(&self) -> JobResult<Vec<Arc<View>>> {
-        let set = &self.parts.runtime.set;
+        let set = &self.runtime.set;
         let views: Vec<Arc<View>> = set.keyspaces().iter().map(|state| state.view()).collect();
         // The version is read after the views, so that a keyspace that is dropped meanwhile is not
         // missed.
@@ -372,6 +316,13 @@ impl Collector {
         }
         Ok(views)
     }
+}
+
+/// Returns true if the last liveness scan had no memory for the list of a victim, and the next one
+/// may have it, because segments that it listed were freed since. Otherwise it would list the same
+/// ones again.
+fn wants_lists(state: &CollectorState, plan: &GcPlan) -> bool {
+    state.has_freed && state.given_up(plan).next().is_some()
 }
 
 /// Takes a liveness scan on this thread. It reads views that were taken before it began, and holds

@@ -5,7 +5,6 @@ use crate::base::error::Result;
 use crate::gc::facts::How;
 use crate::gc::picker::GcPlan;
 use crate::gc::punch::Declared;
-use crate::gc::relocate::VictimRecords;
 use crate::version::job::JobResult;
 use std::time::Duration;
 
@@ -16,10 +15,10 @@ impl Collector {
     /// Measures what can be punched in the segments that were counted just now, and, behind a whole
     /// liveness scan (`is_whole`), what a call costs, if there is something to punch.
     pub(super) fn measure_holes(&self, state: &mut CollectorState, is_whole: bool) {
-        if !self.parts.options.punch {
+        if !self.options.punch {
             return;
         }
-        let (context, costs) = (&self.parts.runtime, &mut state.puncher.costs);
+        let (context, costs) = (&self.runtime, &mut state.puncher.costs);
         let (version, knowledge) = (context.set.current(), &mut state.knowledge);
         // Where nothing can be punched, nothing is measured.
         if costs.get().is_none() && !(is_whole && costs.is_unknown()) {
@@ -38,11 +37,11 @@ impl Collector {
 
     /// Punches some of the recorded holes; returns true if there may be more.
     pub(super) fn punch_pending(&self, state: &mut CollectorState) -> JobResult<bool> {
-        let counters = &self.parts.runtime.counters.gc;
-        let begun = self.parts.runtime.env.clock.now();
-        let worked = state.puncher.run(&self.parts.runtime, counters);
+        let counters = &self.runtime.counters.gc;
+        let begun = self.runtime.env.clock.now();
+        let worked = state.puncher.run(&self.runtime);
         self.quarantine.lock().note_holes(state.puncher.error());
-        counters.nanos.add(self.parts.runtime.env.clock.since(begun).as_nanos() as u64);
+        counters.nanos.add(self.runtime.env.clock.since(begun).as_nanos() as u64);
         worked
     }
 
@@ -56,7 +55,7 @@ impl Collector {
                 Ok(false) => break,
                 Err(error) => (failures, outcome) = (failures + 1, Err(error)),
             }
-            self.parts.runtime.check_closing()?;
+            self.runtime.check_closing()?;
         }
         outcome
     }
@@ -72,17 +71,9 @@ impl Collector {
         };
         let mut victims = Vec::new();
         for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Punch) {
-            let live = state.knowledge.liveness_scan.segments.get_mut(&victim.id);
-            // A list is used once: what dies later is found by the next liveness scan.
-            let list = live.and_then(|live| live.list.take());
-            let counted = &state.knowledge.liveness_scan.counted;
-            assert!(
-                list.is_none() || counted.contains(&victim.id),
-                "I4: only a scan that counted a segment says what is dead in it"
-            );
-            victims.extend(list.map(|list| VictimRecords { id: victim.id, list }));
+            victims.extend(state.knowledge.take_list(victim.id));
         }
-        let declared = match state.puncher.declare(&self.parts.runtime, &victims, &cost) {
+        let declared = match state.puncher.declare(&self.runtime, &victims, &cost) {
             Ok(declared) => declared,
             Err(error) => {
                 // I9: the findings of the liveness scan stay right, so the lists are put back.
@@ -90,9 +81,9 @@ impl Collector {
                 return Err(error);
             }
         };
-        state.knowledge.put_back_after_holes(victims, &self.parts.runtime.set.current());
+        state.knowledge.put_back_after_holes(victims, &self.runtime.set.current());
         if declared.segments > 0 {
-            self.parts.runtime.counters.gc.rounds.add(1);
+            self.runtime.counters.gc.rounds.add(1);
             state.has_freed = true;
             let time = Duration::from_nanos(declared.calls * cost.call_nanos);
             state.freed.note(declared.bytes, time);

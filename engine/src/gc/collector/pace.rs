@@ -1,11 +1,10 @@
 //! How the collector has others keep space below its ceiling: the pace of writers, and the merging
 //! of tables where all values are in them.
 
+use super::situation::Situation;
 use super::{Collector, CollectorState};
 use crate::gc::bounds::SpaceBounds;
-use crate::gc::facts::SpaceFacts;
-use crate::gc::log_tail::LogTailAdvice;
-use crate::gc::picker::{GcPlan, Mode};
+use crate::gc::picker::Mode;
 use crate::throttle::ceiling::{PaceFacts, SpacePace, pace};
 use crate::throttle::reads::{Pressure, space_presses};
 use std::sync::atomic::Ordering;
@@ -15,64 +14,54 @@ impl Collector {
     /// Returns the bound of space to which tables are to be merged now, as a ratio: the settled one
     /// while the database is idle, and the ceiling when space nears it and nothing else frees any.
     pub fn merging_ratio(&self, is_idle: bool) -> Option<f64> {
-        let bounds = SpaceBounds::new(&self.parts.options);
+        let bounds = SpaceBounds::new(&self.options);
         let presses = self.wants_merges.load(Ordering::Relaxed);
         is_idle.then_some(bounds.settled).or(presses.then_some(bounds.ceiling))
     }
 
     /// Returns true if a step would ask compactions to merge tables, which it has not yet. A flush
     /// can bring space to the ceiling after the last step, and nothing else is due then.
-    pub(super) fn wants_to_merge(
-        &self,
-        state: &CollectorState,
-        facts: &SpaceFacts,
-        mode: Mode,
-    ) -> bool {
+    pub(super) fn wants_to_merge(&self, now: &Situation) -> bool {
         let is_new = || !self.wants_merges.load(Ordering::Relaxed);
-        !mode.is_off() && is_new() && self.calls_for_merges(facts, self.occupied(state, facts))
-    }
-
-    /// Returns true if `allocated` bytes are near the ceiling, and only merging tables frees any.
-    fn calls_for_merges(&self, facts: &SpaceFacts, allocated: u64) -> bool {
-        facts.is_all_inline() && allocated > self.bounds_at(facts).ceiling(facts.live_bytes).start()
+        !now.mode.is_off() && is_new() && now.calls_for_merges()
     }
 
     /// Returns the bytes that compactions freed since the last call.
     fn freed_by_compactions(&self, state: &mut CollectorState) -> u64 {
-        let counters = &self.parts.runtime.counters;
+        let counters = &self.runtime.counters;
         let read = counters.compaction_bytes_read.get();
         let freed = read.saturating_sub(counters.compaction_bytes_written.get());
         freed.saturating_sub(std::mem::replace(&mut state.compacted_away, freed))
     }
 
+    /// Lets writers go on while GC does nothing: no space would come back, so delays would be
+    /// useless.
+    pub(super) fn let_writers_go(&self, state: &mut CollectorState) {
+        let context = &self.runtime;
+        self.wants_merges.store(false, Ordering::Relaxed);
+        self.freed_by_compactions(state);
+        state.freed.pass(context.env.clock.now(), false);
+        context.budget.press(Pressure::Space, false);
+        self.committer.stall_controller().space.set(SpacePace::NONE);
+    }
+
     /// Sets how much writers are held up. `counts` is true if a liveness scan begins now.
-    pub(super) fn set_pace(
-        &self,
-        state: &mut CollectorState,
-        facts: &SpaceFacts,
-        plan: &GcPlan,
-        (mode, counts): (Mode, bool),
-    ) {
-        let (stall_controller, now) =
-            (self.parts.committer.stall_controller(), self.parts.runtime.env.clock.now());
-        if mode.is_off() {
-            // No space would come back, so delays would be useless.
-            self.wants_merges.store(false, Ordering::Relaxed);
-            state.freed.pass(now, false);
-            self.parts.runtime.budget.press(Pressure::Space, false);
-            return stall_controller.space.set(SpacePace::NONE);
+    pub(super) fn set_pace(&self, state: &mut CollectorState, now: &Situation, counts: bool) {
+        if now.mode.is_off() {
+            return self.let_writers_go(state);
         }
+        let (facts, plan, bounds, mode) = (&now.facts, &now.plan, &now.bounds, now.mode);
+        let stall_controller = self.committer.stall_controller();
         // Holes that are only recorded still take their blocks. Nothing is to be picked for them,
         // but writers wait for them as well, unless a reader delays them.
-        let pending = state.puncher.due_bytes(&self.parts.runtime);
-        let allocated = facts.allocated() + pending;
-        let (bounds, live) = (self.bounds_at(facts), facts.live_bytes);
+        let (allocated, live) = (now.occupied, facts.live_bytes);
+        let pending = allocated - facts.allocated();
         let ceiling = bounds.ceiling(live);
         let over = allocated > ceiling.start();
-        self.wants_merges.store(self.calls_for_merges(facts, allocated), Ordering::Relaxed);
+        self.wants_merges.store(now.calls_for_merges(), Ordering::Relaxed);
         let presses = space_presses(over, mode == Mode::Low, plan.winnable + pending);
-        self.parts.runtime.budget.press(Pressure::Space, presses);
-        let advised = plan.advice.map_or(0, LogTailAdvice::garbage);
+        self.runtime.budget.press(Pressure::Space, presses);
+        let advised = plan.advice.map_or(0, |advice| advice.garbage);
         // Before the first liveness scan it is unknown what is live, and writers don't wait for
         // that.
         let looked_next = if state.is_counted { plan.after_look } else { 0 };
@@ -85,7 +74,7 @@ impl Collector {
         if facts.is_all_inline() {
             state.freed.note(compacted, Duration::ZERO);
         }
-        state.freed.pass(now, over && winnable > 0);
+        state.freed.pass(self.runtime.env.clock.now(), over && winnable > 0);
         // Memtables that were flushed just now do not tell.
         state.flushed_share = facts.flushed_share().unwrap_or(state.flushed_share);
         stall_controller.space.set(pace(&PaceFacts {
@@ -105,5 +94,13 @@ impl Collector {
             winnable,
             freed_per_second: state.freed.per_second(),
         }));
+    }
+}
+
+impl Situation {
+    /// Returns true if space is near the ceiling, and only merging tables frees any.
+    fn calls_for_merges(&self) -> bool {
+        let ceiling = self.bounds.ceiling(self.facts.live_bytes);
+        self.facts.is_all_inline() && self.occupied > ceiling.start()
     }
 }

@@ -1,9 +1,10 @@
 //! The collector's relocations: the next group of victims that fits, and the copying of it.
 
+use super::situation::Situation;
 use super::{Collector, CollectorState};
 use crate::events::Event;
 use crate::gc::copying::{CopyMemory, Failure};
-use crate::gc::facts::{How, SpaceFacts, relocated_bytes};
+use crate::gc::facts::{How, relocated_bytes};
 use crate::gc::overwritten::Overwritten;
 use crate::gc::picker::{GcPlan, Victim};
 use crate::gc::relocate::{self, MoveReport, VictimRecords};
@@ -23,47 +24,39 @@ const MAX_GROUP_BYTES: u64 = 64 << 20;
 
 impl Collector {
     /// Returns the next victims to relocate, with their live records.
-    pub(super) fn group(
-        &self,
-        state: &mut CollectorState,
-        facts: &SpaceFacts,
-        plan: &GcPlan,
-    ) -> Vec<VictimRecords> {
-        let room = self.parts.committer.room_for_job();
-        let urgent = self.bounds_at(facts).ceiling(facts.live_bytes).start();
-        let left = urgent.saturating_sub(self.occupied(state, facts));
-        let liveness_scan = &mut state.knowledge.liveness_scan;
-        let is_low = self.parts.committer.stall_controller().reserve.is_low();
+    pub(super) fn group(&self, state: &mut CollectorState, now: &Situation) -> Vec<VictimRecords> {
+        let room = self.committer.room_for_job();
+        let live_bytes = now.facts.live_bytes;
+        let left = now.bounds.ceiling(live_bytes).start().saturating_sub(now.occupied);
+        let knowledge = &mut state.knowledge;
+        let is_low = self.committer.stall_controller().reserve.is_low();
         // The reserve below the ceiling is made for one segment.
-        let most = if is_low { 0 } else { self.parts.committer.log().segment_bytes() };
-        let budget = (facts.live_bytes / GROUP_PART).max((left / 2).min(most));
+        let most = if is_low { 0 } else { self.committer.log().segment_bytes() };
+        let budget = (live_bytes / GROUP_PART).max((left / 2).min(most));
         let budget = budget.min(MAX_GROUP_BYTES).min(room);
         let (mut group, mut bytes, mut walk) = (Vec::new(), 0, None);
-        for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Relocate) {
-            let Some(live) = liveness_scan.segments.get_mut(&victim.id) else {
+        for victim in now.plan.victims.iter().filter(|victim| victim.gain.how == How::Relocate) {
+            let Some(live) = knowledge.liveness_scan.segments.get(&victim.id) else {
                 continue;
             };
+            let (live_bytes, live_walk) = (live.bytes, live.walk);
             // A segment that does not fit now may fit once others are freed.
             if relocated_bytes(live.bytes, live.records) > room {
                 continue;
             }
-            let is_full = bytes + live.bytes > budget;
-            if !group.is_empty() && (is_full || walk != Some(live.walk)) {
+            let is_full = bytes + live_bytes > budget;
+            if !group.is_empty() && (is_full || walk != Some(live_walk)) {
                 break;
             }
             // A list that was given up, or used already, comes with the next liveness scan.
-            if let Some(list) = live.list.take() {
-                assert!(
-                    liveness_scan.counted.contains(&victim.id),
-                    "I4: only a scan that counted a segment says what is dead in it"
-                );
-                bytes += live.bytes;
-                walk = Some(live.walk);
-                group.push(VictimRecords { id: victim.id, list });
+            if let Some(records) = knowledge.take_list(victim.id) {
+                (bytes, walk) = (bytes + live_bytes, Some(live_walk));
+                group.push(records);
             }
         }
         // No job may begin in the room that this takes.
-        self.room.store(self.room().saturating_sub(bytes), Ordering::Relaxed);
+        let less = |room: u64| Some(room.saturating_sub(bytes));
+        let _ = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         debug_assert!(bytes <= budget || group.len() == 1, "several segments fit in the budget");
         group
     }
@@ -80,11 +73,11 @@ impl Collector {
             })
         };
         let least = plan.victims.iter().filter_map(listed).min();
-        least.is_some_and(|least| least <= self.parts.committer.room_for_job())
+        least.is_some_and(|least| least <= self.committer.room_for_job())
     }
 
     fn count(&self, state: &mut CollectorState, report: &MoveReport, time: Duration) {
-        let counters = &self.parts.runtime.counters.gc;
+        let counters = &self.runtime.counters.gc;
         counters.rounds.add(1);
         counters.segments_relocated.add(report.segments);
         counters.bytes_read.add(report.bytes_read);
@@ -95,14 +88,13 @@ impl Collector {
         let freed = report.bytes_freed.saturating_sub(kept);
         counters.bytes_freed.add(freed);
         state.freed.note(freed, time);
-        self.parts.runtime.counters.latencies.relocation.add(time);
+        self.runtime.counters.latencies.relocation.add(time);
     }
 
     /// Collects what was overwritten since the liveness scan.
     fn overwritten(&self, state: &CollectorState) -> JobResult<Overwritten> {
-        let (since, snapshots) =
-            (state.knowledge.liveness_scan.seqno, &self.parts.runtime.snapshots);
-        Overwritten::gather(since, &self.parts.committer, snapshots, || self.views())
+        let (since, snapshots) = (state.knowledge.liveness_scan.seqno, &self.runtime.snapshots);
+        Overwritten::gather(since, &self.committer, snapshots, || self.views())
     }
 
     pub(super) fn relocate(
@@ -110,13 +102,13 @@ impl Collector {
         state: &mut CollectorState,
         group: Vec<VictimRecords>,
     ) -> Result<MoveReport, Failure> {
-        let clock = &self.parts.runtime.env.clock;
+        let clock = &self.runtime.env.clock;
         let begun = clock.now();
         let moved = match self.overwritten(state) {
             Ok(overwritten) => {
-                let most_bytes = self.parts.options.memory_bytes / COPY_PART;
+                let most_bytes = self.options.memory_bytes / COPY_PART;
                 let memory = CopyMemory { buffer: &mut state.buffer, most_bytes };
-                relocate::run(&self.parts.runtime, &group, &overwritten, memory)
+                relocate::run(&self.runtime, &group, &overwritten, memory)
             }
             Err(error) => Err(error.into()),
         };
@@ -124,7 +116,7 @@ impl Collector {
             Ok(report) => {
                 let time = clock.since(begun);
                 state.has_freed |= report.segments > 0;
-                self.parts.runtime.emit(Event::SegmentsRelocated {
+                self.runtime.emit(Event::SegmentsRelocated {
                     segments: report.segments,
                     bytes_moved: report.bytes_moved,
                     bytes_freed: report.bytes_freed,
@@ -134,8 +126,8 @@ impl Collector {
                 // Files are removed here, not by the threads that compact: while those are busy,
                 // space would grow.
                 // One that can't be unlinked is reported by the job that only unlinks.
-                let purged = self.parts.runtime.set.purge();
-                self.parts.runtime.counters.files_removed.add(purged.files);
+                let purged = self.runtime.set.purge();
+                self.runtime.counters.files_removed.add(purged.files);
                 Ok(report)
             }
             Err(failure) => {

@@ -33,7 +33,6 @@ use crate::gc::punch::cost::Costs;
 use crate::gc::punch::runs::{PunchRange, runs_to_punch, sum_up, total, union};
 use crate::gc::relocate::VictimRecords;
 use crate::segment::SegmentKind;
-use crate::stats::GcCounters;
 use crate::throttle::reads::IoPriority;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
@@ -66,8 +65,10 @@ pub struct Puncher {
 struct Pending {
     /// The first version that has the holes.
     since: u64,
-    /// The ranges still to punch as offset and length, ascending.
+    /// The ranges still to punch as offset and length.
     ranges: VecDeque<(u64, u64)>,
+    /// The bytes that come back with them, about.
+    bytes: u64,
     /// The earliest time of the next call.
     not_before: Duration,
     /// The error of the last call, if it failed.
@@ -117,7 +118,8 @@ impl Puncher {
             declared.segments += 1;
             declared.calls += runs_of_segment.count;
             declared.bytes += runs_of_segment.bytes;
-            self.wait_for(&version, id, runs.into_iter().map(|run| (run.offset, run.len)));
+            let ranges = runs.into_iter().map(|run| (run.offset, run.len));
+            self.wait_for(&version, id, ranges, runs_of_segment.bytes);
         }
         Ok(declared)
     }
@@ -127,17 +129,19 @@ impl Puncher {
         version: &Version,
         id: SegmentId,
         ranges: impl Iterator<Item = (u64, u64)>,
+        bytes: u64,
     ) {
         let (since, not_before) = (version.number, Duration::ZERO);
-        let new = Pending { since, ranges: VecDeque::new(), not_before, error: None };
+        let new = Pending { since, ranges: VecDeque::new(), bytes: 0, not_before, error: None };
         let pending = self.pending.entry(id).or_insert(new);
         assert!(pending.since <= since, "I5: later holes wait for later versions");
         pending.since = since;
         pending.ranges.extend(ranges);
+        pending.bytes += bytes;
     }
 
     /// Makes some of the calls that are due; returns true if more may be due at once.
-    pub fn run(&mut self, context: &Runtime, counters: &GcCounters) -> JobResult<bool> {
+    pub fn run(&mut self, context: &Runtime) -> JobResult<bool> {
         if !self.is_resumed {
             self.resume(context);
             self.is_resumed = true;
@@ -150,7 +154,7 @@ impl Puncher {
         };
         let handle = version.segments[&id].handle.clone();
         drop(version);
-        let outcome = self.punch(context, counters, id, &handle);
+        let outcome = self.punch(context, id, &handle);
         if let Some(pending) = self.pending.get_mut(&id) {
             pending.error = outcome.as_ref().err().and_then(JobError::failure).cloned();
             if pending.error.is_some() {
@@ -173,7 +177,7 @@ impl Puncher {
         }
         let (now, oldest) = (context.env.clock.now(), context.set.oldest_alive());
         let due = self.pending.values().filter(|pending| pending.is_due(now, oldest));
-        due.flat_map(|pending| &pending.ranges).map(|&(_, len)| len).sum()
+        due.map(|pending| pending.bytes).sum()
     }
 
     /// Returns true if a call is due.
@@ -207,8 +211,9 @@ impl Puncher {
             let wanted =
                 length.next_multiple_of(FILE_BLOCK_BYTES).saturating_sub(total(&live.holes));
             // If the space can't be determined, punching again does no harm, or reports the error.
-            if allocated.is_none_or(|allocated| allocated >= wanted + least) {
-                self.wait_for(&version, id, live.holes.iter().copied());
+            let due = allocated.map_or(least, |allocated| allocated.saturating_sub(wanted));
+            if due >= least {
+                self.wait_for(&version, id, live.holes.iter().copied(), due);
             }
         }
     }
@@ -216,14 +221,12 @@ impl Puncher {
     fn punch(
         &mut self,
         context: &Runtime,
-        counters: &GcCounters,
         id: SegmentId,
         handle: &Arc<SegmentHandle>,
     ) -> JobResult<bool> {
         context.check_closing()?;
-        let Some(pending) = self.pending.get_mut(&id) else {
-            return Ok(false);
-        };
+        let counters = &context.counters.gc;
+        let pending = self.pending.get_mut(&id).expect("its holes are due");
         let path = handle.path();
         let file = context.env.fs.open_write(path).doing("open a segment to punch", path)?;
         let Some(unshared) = context.set.lock_hard_links_if_free() else {
@@ -251,7 +254,9 @@ impl Puncher {
         drop(unshared);
         counters.punches.add(calls);
         let after = file.allocated().doing("measure", path)?;
-        counters.bytes_freed.add(before.saturating_sub(after));
+        let freed = before.saturating_sub(after);
+        pending.bytes = pending.bytes.saturating_sub(freed);
+        counters.bytes_freed.add(freed);
         match outcome {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 self.costs.give_up();

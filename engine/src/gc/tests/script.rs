@@ -80,19 +80,13 @@ fn segment<'a>(mut words: impl Iterator<Item = &'a str>) -> SegmentFacts {
     let id = words.next().unwrap();
     let mut facts = SegmentFacts {
         id: SegmentId(id.parse().expect(id)),
-        kind: SegmentKind::Log,
         allocated: 64 << 20,
         written: u64::MAX,
-        live: 0,
-        replayed: 0,
-        live_records: 0,
         referenced: 1,
         counted: true,
         sealed: true,
         behind_head: true,
-        linked: false,
-        dead_runs: None,
-        fault: None,
+        ..SegmentFacts::default()
     };
     let mut mean_run = None;
     for word in words {
@@ -132,14 +126,9 @@ fn outcome(facts: &SpaceFacts, plan: &GcPlan) -> String {
         };
         let _ = writeln!(text, "{how} {}", victim.id);
     }
-    match plan.advice {
-        Some(LogTailAdvice::FlushFirst { garbage }) => {
-            let _ = writeln!(text, "flush first: {}", sized(garbage));
-        }
-        Some(LogTailAdvice::SealActive { garbage }) => {
-            let _ = writeln!(text, "seal the active segment: {}", sized(garbage));
-        }
-        None => {}
+    if let Some(LogTailAdvice { garbage, seals_active }) = plan.advice {
+        let what = if seals_active { "seal the active segment" } else { "flush first" };
+        let _ = writeln!(text, "{what}: {}", sized(garbage));
     }
     if plan.after_look > 0 {
         let _ = writeln!(text, "look first: {}", sized(plan.after_look));
