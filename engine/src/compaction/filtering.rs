@@ -12,13 +12,13 @@
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{EntryKind, MAX_VALUE_BYTES, SeqNo, Trailer};
-use crate::compaction::segment_output::{NewSegments, SegmentOutput};
 use crate::compaction::separate::Separator;
 use crate::read::fetch::Fetcher;
 use crate::throttle::reads::IoPriority;
 use crate::version::compaction_filter::{CompactionFilter, FilterDecision, FilteredEntry};
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
+use crate::version::segment_output::{NewSegments, SegmentOutput};
 use crate::version::view::{KeyspaceState, View};
 use std::sync::Arc;
 

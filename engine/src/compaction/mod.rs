@@ -22,7 +22,6 @@ pub mod redirect;
 pub mod reorganize;
 pub mod retain;
 pub mod scan_order;
-pub mod segment_output;
 pub mod separate;
 pub mod settle;
 pub mod stale;

@@ -26,7 +26,6 @@ use crate::base::key::{SeqNo, Trailer};
 use crate::base::value::Value;
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::{Retain, RetainDecision};
-use crate::compaction::segment_output::{NewSegments, SegmentOutput};
 use crate::compaction::separate::Separator;
 use crate::read::fetch::Fetcher;
 use crate::read::operands::combined;
@@ -34,6 +33,7 @@ use crate::throttle::reads::IoPriority;
 use crate::version::job::JobResult;
 use crate::version::merging::Merging;
 use crate::version::runtime::Runtime;
+use crate::version::segment_output::{NewSegments, SegmentOutput};
 use crate::version::view::{KeyspaceState, View};
 use std::sync::Arc;
 

@@ -12,9 +12,9 @@ use crate::base::error::Result;
 use crate::base::expiry::Deadline;
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::{KeyspaceId, ValuePointer};
-use crate::compaction::segment_output::SegmentOutput;
 use crate::segment::{RecordInput, RecordKind};
 use crate::version::job::JobResult;
+use crate::version::segment_output::SegmentOutput;
 use crate::version::settings::KeyspaceOptions;
 
 /// Returns the least length in bytes of the value that the pointer of an entry leads to, as

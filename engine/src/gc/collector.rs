@@ -335,6 +335,8 @@ impl Collector {
     /// Takes a liveness scan and frees everything that is worth it, on the caller's thread.
     pub fn collect(&self) -> JobResult<MoveReport> {
         let mut state = self.state.lock();
+        // I9: this needs no room, and what follows does.
+        let punched_first = self.punch_all(&mut state);
         state.tidy.run(&self.runtime.set)?;
         // A liveness scan that begins now finds more than the one under way.
         state.counting = None;
@@ -372,6 +374,6 @@ impl Collector {
         state.buffer = AlignedBuffer::default();
         let holes = self.punch_all(&mut state);
         self.note_room(&self.situation(&state, self.facts(&state)?, Mode::Manual));
-        failed.map_or(Ok(()), Err).and(holes).map(|()| sum)
+        failed.map_or(Ok(()), Err).and(punched_first).and(holes).map(|()| sum)
     }
 }

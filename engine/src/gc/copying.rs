@@ -13,16 +13,13 @@ use crate::gc::overwritten::Overwritten;
 use crate::gc::quarantine::is_damage;
 use crate::gc::record_list::{LiveRecord, RecordList};
 use crate::gc::record_runs::{RecordRun, RecordRuns, RecordToMove, parts};
-use crate::segment::{RecordView, SegmentKind, SortedWriter};
-use crate::throttle::reads::IoPriority;
+use crate::segment::{RecordView, SegmentKind};
 use crate::version::files::SegmentHandle;
 use crate::version::job::JobError;
 use crate::version::runtime::Runtime;
+use crate::version::segment_output::SegmentOutput;
 use std::cell::Cell;
 use std::sync::Arc;
-
-/// The most bytes written between two calls of the I/O budget, but for one record.
-const SPEND_BYTES: u64 = 1 << 20;
 
 /// A segment to be freed, open for reading.
 pub struct VictimReader<'a> {
@@ -159,7 +156,7 @@ pub fn copy(
     context: &Runtime,
     sources: &mut [VictimReader<'_>],
     overwritten: &Overwritten,
-    writer: &mut SortedWriter,
+    output: &mut SegmentOutput<'_>,
     memory: CopyMemory<'_>,
 ) -> Result<u64, Failure> {
     let items = sources.iter().enumerate().flat_map(|(source, open)| {
@@ -176,7 +173,8 @@ pub fn copy(
             }
             let loaded = Loaded::read(context, sources, &chunk, memory.buffer)?;
             read += loaded.read;
-            copy_loaded(context, sources, &loaded, overwritten, writer)?;
+            context.check_closing()?;
+            copy_loaded(sources, &loaded, overwritten, output)?;
         }
     }
     debug_assert!(
@@ -188,37 +186,26 @@ pub fn copy(
 
 /// Copies the records of a chunk.
 fn copy_loaded(
-    context: &Runtime,
     sources: &mut [VictimReader<'_>],
     loaded: &Loaded<'_>,
     overwritten: &Overwritten,
-    writer: &mut SortedWriter,
+    output: &mut SegmentOutput<'_>,
 ) -> Result<(), Failure> {
-    let mut unspent = 0;
     for LoadedRecord { item, bytes } in &loaded.records {
         let source = &mut sources[item.source];
         let seal = source.handle.segment.seal();
         // If a table can't be read, it hides nothing here: moving a dead record does no harm.
         // Reads, compactions and liveness scans of the table report the error.
         let is_wanted = |view: &RecordView<'_>| !overwritten.hides(view).unwrap_or(false);
-        let to = match writer.copy_if(bytes, seal, item.record.offset, is_wanted) {
+        let to = match output.copy_if(bytes, seal, item.record.offset, is_wanted) {
             Ok(Some(to)) => to,
             Ok(None) => continue,
-            Err(error) if error.kind() == ErrorKind::Corruption => {
+            Err(JobError::Failed(error)) if error.kind() == ErrorKind::Corruption => {
                 return Err(source.failed(error, item.record));
             }
             Err(error) => return Err(error.into()),
         };
         source.moved.push(Moved { from: item.record.offset, to });
-        unspent += u64::from(to.length);
-        if unspent >= SPEND_BYTES {
-            context.check_closing()?;
-            context.budget.spend(IoPriority::Gc, std::mem::take(&mut unspent));
-        }
-    }
-    if unspent > 0 {
-        // With little memory, no chunk may have as many bytes as are spent at a time.
-        context.budget.spend(IoPriority::Gc, unspent);
     }
     Ok(())
 }

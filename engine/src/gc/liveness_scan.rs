@@ -59,7 +59,7 @@ pub struct Live {
     /// The number of the walk that was to list them, or 0 if none was; ranks of different walks do
     /// not compare.
     pub walk: u64,
-    /// Bytes that the segment had when that walk began.
+    /// Bytes that the segment had when that walk, or the last liveness scan, began.
     pub written: u64,
     /// The runs of dead bytes between the records of the list; `None` until they are measured.
     pub dead_runs: Option<DeadRuns>,

@@ -19,16 +19,19 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
 use crate::costly_check;
+use crate::env::fs::File;
 use crate::gc::copying::{self, CopyMemory, Failure, Moved, VictimReader};
 use crate::gc::overwritten::Overwritten;
 use crate::gc::punch::runs::total;
 use crate::gc::record_list::RecordList;
 use crate::relocation::{RelocationMeta, RelocationWriter};
-use crate::segment::{RecordSeal, SegmentIdentity, SegmentKind, SortedWriter};
+use crate::segment::SegmentKind;
+use crate::throttle::reads::IoPriority;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
-use crate::version::files::{RelocationHandle, SegmentHandle, names};
+use crate::version::files::{RelocationHandle, names};
 use crate::version::runtime::Runtime;
+use crate::version::segment_output::{NewSegments, SegmentOutput};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -121,12 +124,14 @@ pub fn run(
 struct Job<'a> {
     context: &'a Runtime,
     version: &'a Version,
-    target: Option<(Arc<SegmentHandle>, u64)>,
+    /// The new segment, if anything was moved.
+    output: Option<SegmentOutput<'a>>,
     freed: Vec<SegmentId>,
     /// The relocations of the freed segments, and the rewritten ones.
     metas: Vec<RelocationMeta>,
     /// The older relocations that are replaced.
     replaced: Vec<Arc<RelocationHandle>>,
+    /// The relocation files.
     created: Vec<PathBuf>,
     report: MoveReport,
     installed: bool,
@@ -137,7 +142,7 @@ impl<'a> Job<'a> {
         Job {
             context,
             version,
-            target: None,
+            output: None,
             freed: Vec::new(),
             metas: Vec::new(),
             replaced: Vec::new(),
@@ -157,38 +162,17 @@ impl<'a> Job<'a> {
         if sources.iter().all(|source| source.is_empty()) {
             return Ok(());
         }
-        let tables = self.context.set.tables();
-        let id = SegmentId(self.context.set.allocate()?);
-        let path = names::segment(&tables.dir, id);
-        let file = self.context.env.fs.create(&path).doing("create a sorted segment", &path)?;
-        self.created.push(path.clone());
-        let epoch = self.context.env.random.next_u64();
-        let (database, kind) = (tables.identity.id, SegmentKind::Sorted);
-        let identity = SegmentIdentity { database, id, kind, epoch };
-        let seal = RecordSeal::of(&tables.identity, id, epoch);
-        let mut writer = SortedWriter::create(file.clone(), &path, identity, seal)?;
+        let mut output = SegmentOutput::new(self.context, u64::MAX, IoPriority::Gc);
         self.report.bytes_read =
-            copying::copy(self.context, sources, overwritten, &mut writer, memory)?;
+            copying::copy(self.context, sources, overwritten, &mut output, memory)?;
         self.report.records = sources.iter().map(|source| source.moved.len() as u64).sum();
-        if self.report.records == 0 {
-            // All records died meanwhile.
-            self.context.set.discard(&std::mem::take(&mut self.created));
-            return Ok(());
+        if self.report.records > 0 {
+            output.finish()?;
+            self.report.bytes_moved = output.segments().bytes;
+            self.output = Some(output);
         }
-        let length = writer.finish()?;
-        self.sync(&*file, &path)?;
-        self.report.bytes_moved = length;
-        let handle = SegmentHandle::open(id, kind, epoch, tables);
-        self.target = Some((Arc::new(handle), length));
+        // Otherwise all records died meanwhile, and the file goes.
         Ok(())
-    }
-
-    /// Syncs a file. I3: what the edit points to is durable before the edit. A crash here leaves an
-    /// orphan.
-    fn sync(&self, file: &dyn crate::env::fs::File, path: &std::path::Path) -> Result<()> {
-        let synced = file.sync().doing("sync what was relocated", path);
-        // I8: it is unknown what the device holds of this file, and perhaps of others.
-        synced.map_err(|error| self.context.health.fail(&error))
     }
 
     fn write_relocations(
@@ -200,9 +184,9 @@ impl<'a> Job<'a> {
         }
         for (&segment, list) in &moved {
             self.freed.push(segment);
-            let mut output = self.begin(segment)?;
+            let mut output = RelocationOutput { segment, open: None };
             for Moved { from, to } in list {
-                output.add(*from, *to)?;
+                output.add(self, *from, *to)?;
             }
             self.end(output)?;
         }
@@ -212,7 +196,7 @@ impl<'a> Job<'a> {
                 self.replaced.push(older.clone());
             }
         }
-        if self.created.is_empty() {
+        if self.created.is_empty() && self.output.is_none() {
             return Ok(());
         }
         let dir = &self.context.set.tables().dir;
@@ -232,7 +216,7 @@ impl<'a> Job<'a> {
         let Some(table) = read(older.table(), older, moved)? else {
             return Ok(());
         };
-        let mut output = self.begin(older.meta.segment)?;
+        let mut output = RelocationOutput { segment: older.meta.segment, open: None };
         let mut written = Ok(());
         let walked = table.for_each(|from, segment, offset, length| {
             let to = match moved.get(&segment) {
@@ -242,7 +226,7 @@ impl<'a> Job<'a> {
                     found.ok().map(|index| list[index].to)
                 }
             };
-            written = to.map_or(Ok(()), |to| output.add(from, to));
+            written = to.map_or(Ok(()), |to| output.add(self, from, to));
             written.clone()
         });
         // An error of writing, such as a full disk, is not attributed to a segment.
@@ -251,18 +235,17 @@ impl<'a> Job<'a> {
         Ok(self.end(output)?)
     }
 
-    fn begin(&self, segment: SegmentId) -> Result<RelocationOutput<'a>> {
-        Ok(RelocationOutput { context: self.context, segment, open: None })
-    }
-
-    fn end(&mut self, mut output: RelocationOutput<'_>) -> Result<()> {
-        let Some((writer, file, path)) = output.open.take() else {
+    fn end(&mut self, output: RelocationOutput) -> Result<()> {
+        let Some((writer, file)) = output.open else {
             self.metas.push(RelocationMeta::empty(output.segment));
             return Ok(());
         };
-        self.created.push(path.clone());
         let meta = writer.finish()?;
-        self.sync(&*file, &path)?;
+        // I3: what the edit points to is durable before the edit. A crash here leaves an orphan.
+        let path = names::relocation(&self.context.set.tables().dir, meta.id);
+        let synced = file.sync().doing("sync what was relocated", &path);
+        // I8: it is unknown what the device holds of this file, and perhaps of others.
+        synced.map_err(|error| self.context.health.fail(&error))?;
         self.report.relocation_bytes += meta.bytes;
         self.metas.push(meta);
         Ok(())
@@ -275,17 +258,12 @@ impl<'a> Job<'a> {
             "a segment is freed without a relocation"
         );
         assert_eq!(
-            self.target.is_some(),
+            self.output.is_some(),
             self.report.records > 0,
             "I3: records that were moved are in the new segment"
         );
-        let mut changes = Vec::new();
-        if let Some((handle, length)) = &self.target {
-            let segment = &handle.segment;
-            let (id, kind, epoch) = (segment.id(), segment.kind(), segment.epoch());
-            changes.push(Change::AddSegment { id, kind, epoch });
-            changes.push(Change::SealSegment { id, length: *length });
-        }
+        let NewSegments { mut changes, handles, .. } =
+            self.output.as_ref().map(SegmentOutput::segments).unwrap_or_default();
         let add = |meta: RelocationMeta| Change::AddRelocation { meta: Arc::new(meta) };
         changes.extend(self.metas.drain(..).map(add));
         let (freed, replaced) = (&self.freed, &self.replaced);
@@ -296,8 +274,8 @@ impl<'a> Job<'a> {
             changes.extend(there.map(|&id| Change::RemoveSegment { id }));
             Ok(Edit::new(changes))
         };
-        let handles: Vec<_> = self.target.iter().map(|(handle, _)| handle.clone()).collect();
         self.context.set.apply(plan, &handles, None)?;
+        self.output.take().into_iter().for_each(SegmentOutput::keep);
         self.installed = true;
         Ok(self.report)
     }
@@ -331,44 +309,35 @@ fn check_unchanged(version: &Version, replaced: &[Arc<RelocationHandle>]) -> Res
 impl Drop for Job<'_> {
     fn drop(&mut self) {
         if !self.installed {
-            self.target = None;
             self.context.set.discard(&self.created);
         }
     }
 }
 
 /// A relocation file that is created with its first entry.
-struct RelocationOutput<'a> {
-    context: &'a Runtime,
+struct RelocationOutput {
     segment: SegmentId,
-    open: Option<(RelocationWriter, Arc<dyn crate::env::fs::File>, PathBuf)>,
+    open: Option<(RelocationWriter, Arc<dyn File>)>,
 }
 
-impl Drop for RelocationOutput<'_> {
-    fn drop(&mut self) {
-        if let Some((.., path)) = self.open.take() {
-            self.context.set.discard(&[path]);
-        }
-    }
-}
-
-impl RelocationOutput<'_> {
-    fn add(&mut self, from: u64, to: ValuePointer) -> Result<()> {
+impl RelocationOutput {
+    fn add(&mut self, job: &mut Job<'_>, from: u64, to: ValuePointer) -> Result<()> {
         if self.open.is_none() {
-            self.open = Some(self.create()?);
+            self.open = Some(self.create(job)?);
         }
-        let (writer, ..) = self.open.as_mut().expect("created just now");
+        let (writer, _) = self.open.as_mut().expect("created just now");
         writer.add(from, to.segment, to.offset, to.length)
     }
 
-    fn create(&self) -> Result<(RelocationWriter, Arc<dyn crate::env::fs::File>, PathBuf)> {
-        let tables = self.context.set.tables();
-        let id = RelocationId(self.context.set.allocate()?);
+    fn create(&self, job: &mut Job<'_>) -> Result<(RelocationWriter, Arc<dyn File>)> {
+        let context = job.context;
+        let tables = context.set.tables();
+        let id = RelocationId(context.set.allocate()?);
         let path = names::relocation(&tables.dir, id);
-        let file = self.context.env.fs.create(&path).doing("create a relocation", &path)?;
+        let file = context.env.fs.create(&path).doing("create a relocation", &path)?;
+        job.created.push(path.clone());
         let database = tables.identity.id;
-        let writer =
-            RelocationWriter::create(file.clone(), path.clone(), database, id, self.segment);
-        Ok((writer, file, path))
+        let writer = RelocationWriter::create(file.clone(), path, database, id, self.segment);
+        Ok((writer, file))
     }
 }

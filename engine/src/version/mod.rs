@@ -39,6 +39,7 @@ pub mod placing;
 pub mod references;
 pub mod resolve;
 pub mod runtime;
+pub mod segment_output;
 pub mod separation;
 pub mod set;
 pub mod settings;

@@ -2,9 +2,9 @@
 
 use super::world::JobWorld;
 use crate::base::pointer::{KeyspaceId, ValuePointer};
-use crate::compaction::segment_output::SegmentOutput;
 use crate::segment::RecordInput;
 use crate::throttle::reads::IoPriority;
+use crate::version::segment_output::SegmentOutput;
 use std::path::{Path, PathBuf};
 
 const KEYSPACE: KeyspaceId = KeyspaceId(1);

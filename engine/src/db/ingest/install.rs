@@ -17,16 +17,16 @@ use crate::base::key::{KeyOrder, MAX_SEQNO, SeqNo, Trailer};
 use crate::commit::ingest::IngestOutcome;
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::KeySpan;
-use crate::compaction::segment_output::NewSegments;
 use crate::db::Core;
 use crate::db::keyspace::Keyspace;
 use crate::events::Event;
 use crate::table::TableMeta;
-use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::levels::{LEVELS, Levels, bounds};
+use crate::version::segment_output::NewSegments;
 use crate::version::settings::KeyspaceOptions;
 use crate::version::view::View;
+use crate::version::Version;
 use std::sync::Arc;
 
 /// After this many rounds in which somebody wrote to the range meanwhile, writers wait.

@@ -51,7 +51,7 @@ impl Collector {
         let context = &self.runtime;
         let live = state.live.likely(self.written());
         let mut facts = survey(context, &state.knowledge, live)?;
-        if !state.is_counted {
+        if !state.is_counted && facts.has_references() {
             let keyspaces = context.set.keyspaces();
             let hideable = keyspaces.iter().map(|keyspace| hideable_bytes(&keyspace.view()));
             facts.hideable_bytes = hideable.fold(0, u64::saturating_add);

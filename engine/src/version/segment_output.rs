@@ -5,7 +5,9 @@ use crate::base::error::{IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::env::fs::File;
-use crate::segment::{RecordInput, RecordSeal, SegmentIdentity, SegmentKind, SortedWriter};
+use crate::segment::{
+    RecordInput, RecordSeal, RecordView, SegmentIdentity, SegmentKind, SortedWriter,
+};
 use crate::throttle::reads::IoPriority;
 use crate::version::edit::Change;
 use crate::version::files::{SegmentHandle, names};
@@ -106,6 +108,20 @@ impl<'a> SegmentOutput<'a> {
         Ok(pointer)
     }
 
+    /// Does as [`SegmentOutput::copy`] if `is_wanted` accepts the verified record; else returns
+    /// `None`.
+    pub fn copy_if(
+        &mut self,
+        record: &[u8],
+        seal: &RecordSeal,
+        offset: u64,
+        is_wanted: impl FnOnce(&RecordView<'_>) -> bool,
+    ) -> JobResult<Option<ValuePointer>> {
+        let copied = self.writer()?.copy_if(record, seal, offset, is_wanted)?;
+        self.charge();
+        Ok(copied)
+    }
+
     /// Returns the writer of the open segment; begins the next segment if there is none, or if the
     /// open one is full.
     fn writer(&mut self) -> JobResult<&mut SortedWriter> {
@@ -169,9 +185,8 @@ impl<'a> SegmentOutput<'a> {
         Ok(())
     }
 
-    /// Closes the last segment. Its name, and those of the others, become durable with the names of
-    /// the job's tables: an edit may name none of these files before
-    /// [`TableOutput::finish`](crate::compaction::output::TableOutput::finish), which comes next.
+    /// Closes the last segment. An edit may name none of these files before the job has synced the
+    /// directory, too, which it does once all of its files are there.
     pub fn finish(&mut self) -> Result<()> {
         self.close_segment()
     }
