@@ -39,6 +39,9 @@ pub struct FeedSource<'a> {
     pub runtime: &'a Runtime,
     /// Ends, in bytes, of segments whose length the manifest did not have at the opening.
     pub log_ends: &'a BTreeMap<SegmentId, u64>,
+    /// The number that was visible when these ends were looked up, if more of the log comes from
+    /// another process: what is visible by now lies behind them.
+    pub known: Option<SeqNo>,
 }
 
 /// A segment of the log that was begun.
@@ -48,6 +51,11 @@ struct BegunSegment {
 }
 
 impl FeedSource<'_> {
+    /// Returns the number up to which the log can be read here.
+    fn visible(&self) -> SeqNo {
+        self.known.unwrap_or_else(|| self.runtime.snapshots.visible())
+    }
+
     /// Returns the log segments from `from` on that the version names or a pin keeps.
     fn segments(&self, from: SegmentId) -> BTreeMap<SegmentId, LiveSegment> {
         // The version comes first: what leaves it is pinned before.
@@ -206,7 +214,7 @@ impl LogFeed {
         let segments = source.segments(SegmentId(0));
         let newest = segments.iter().rev().find(|(_, live)| source.has_commits(live));
         let newest = newest.map_or(SegmentId(0), |(id, _)| *id);
-        if seqno < source.runtime.snapshots.visible() {
+        if seqno < source.visible() {
             self.find(source, Some(seqno))?;
         } else {
             self.reader = None;
@@ -301,7 +309,7 @@ impl LogFeed {
     /// Finds the segment of the first commit behind `since`, or of the first of the log.
     fn find(&mut self, source: FeedSource<'_>, since: Option<SeqNo>) -> Result<()> {
         // The number is read first: a commit that comes during the search is behind it.
-        let visible = source.runtime.snapshots.visible();
+        let visible = source.visible();
         // Who keeps the log gets all that is there now, or is told at once. It can't go later.
         let wanted = since.and(self.pin.as_ref()).map(|_| visible);
         match source.find(since, wanted)? {

@@ -8,7 +8,8 @@
 //! 1. The record is appended and synced. I2: what a crash loses is a suffix of the commits, and the
 //!    tables are not in it. A crash after this step leaves a number without entries.
 //! 2. The edit that adds the tables becomes durable. Readers get them, but none of them has a
-//!    number at which it sees their entries.
+//!    number at which it sees their entries. Where no memtable has anything, no flush will come to
+//!    move the head of the log, so this edit does: up to the record, which says what is in tables.
 //! 3. The number becomes visible, and with it all entries at once (I6).
 
 use crate::base::bounds::Bounds;
@@ -20,6 +21,7 @@ use crate::commit::group::{Committer, Durability, check_all};
 use crate::commit::log::Log;
 use crate::env::planted::PlantedFault;
 use crate::segment::{RecordInput, RecordKind, SegmentWriter, ingest_value};
+use crate::version::LogPosition;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,14 +37,15 @@ pub enum IngestOutcome<T> {
 impl Committer {
     /// Commits an ingest of tables with keys of `range` in `keyspace`. `may_commit` is asked under
     /// the lock of the log, and must do no I/O; `install` makes the edit that adds the tables at a
-    /// sequence number. If that fails, the number is used up, and no harm is done.
+    /// sequence number, and moves the head of the log to where it is told, if it is. If that fails,
+    /// the number is used up, and no harm is done.
     pub fn commit_ingest<T>(
         &self,
         keyspace: &Arc<KeyspaceState>,
         range: &Bounds,
         tables: &[TableId],
         may_commit: impl FnOnce() -> Result<bool>,
-        install: impl FnOnce(SeqNo) -> Result<T>,
+        install: impl FnOnce(SeqNo, Option<LogPosition>) -> Result<T>,
     ) -> Result<IngestOutcome<T>> {
         let mut log = self.log.lock();
         let outcome = self.guarded(|| {
@@ -63,11 +66,17 @@ impl Committer {
                 log.recent.skip_to(seqno);
             }
             self.parts.runtime.set.note_seqno(seqno);
-            let installed = install(seqno);
-            self.publish_ingest(&mut log, seqno, start);
+            // I2, I3: the log is synced up to the end of the record, and nothing before it waits
+            // for a flush, so no opening needs that.
+            let is_flushed = self.parts.runtime.set.first_unflushed(&[]).is_none();
+            let active = log.active.as_ref().filter(|_| is_flushed);
+            let head = active.map(|active| LogPosition { segment: active.id(), offset: start });
+            let installed = install(seqno, head);
+            self.publish_ingest(&mut log, seqno, start, head.is_some() && installed.is_ok());
             installed.map(|installed| IngestOutcome::Committed(seqno, installed))
         });
         drop(log);
+        self.parts.stall_controller.notify();
         self.parts.stall_controller.report_space();
         outcome
     }
@@ -107,16 +116,15 @@ impl Committer {
         Ok(start)
     }
 
-    /// Makes the number visible. Nothing goes to a memtable.
-    fn publish_ingest(&self, log: &mut Log, seqno: SeqNo, start: u64) {
+    /// Makes the number visible. Nothing goes to a memtable. `moved_head` says that the head of the
+    /// log is where the record begins.
+    fn publish_ingest(&self, log: &mut Log, seqno: SeqNo, start: u64, moved_head: bool) {
         let parts = &self.parts;
         if let Some(writer) = log.writer.as_ref() {
             let (added, controller) = (writer.len() - start, &parts.stall_controller);
-            let log_bytes = controller.log_bytes.fetch_add(added, Ordering::Relaxed) + added;
-            if parts.runtime.set.first_unflushed(&[]).is_none() {
-                // The tables have everything, so no flush will come to say so, and writers would
-                // wait for one in the end.
-                controller.head_bytes.fetch_max(log_bytes, Ordering::Relaxed);
+            let before = controller.log_bytes.fetch_add(added, Ordering::Relaxed);
+            if moved_head {
+                controller.head_bytes.fetch_max(before, Ordering::Relaxed);
             }
             writer.note_committed();
         }

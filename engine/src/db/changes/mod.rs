@@ -82,7 +82,7 @@ impl Changes {
         // Only who follows tries again, and has no pin.
         let (followed, feed) = core.again(|| {
             let followed = followed(core)?;
-            let feed = LogFeed::begin(source(core, &followed.1), since, log_pin.take())?;
+            let feed = LogFeed::begin(source(core, &followed), since, log_pin.take())?;
             Ok((followed, feed))
         })?;
         pin.move_to(feed.position());
@@ -152,7 +152,7 @@ impl Changes {
         }
         let Changes { feed, names, followed, .. } = self;
         let take = |frame: &Frame<'_>| ChangeBatch::of(frame, names, &core.set.current());
-        feed.next(source(core, &followed.1), limit, take)
+        feed.next(source(core, &followed), limit, take)
     }
 
     /// Returns the next batch; waits for one to be committed if there is none yet. Returns `None`
@@ -230,7 +230,7 @@ impl Changes {
         if seqno > self.feed.position() {
             core.again(|| {
                 self.note_followed(&core)?;
-                self.feed.skip_to(source(&core, &self.followed.1), seqno)
+                self.feed.skip_to(source(&core, &self.followed), seqno)
             })?;
             self.pin.move_to(seqno);
         }
@@ -304,9 +304,13 @@ fn followed(core: &Core) -> Result<(FollowedState, FollowedEnds)> {
     Ok((state, ends))
 }
 
-fn source<'a>(core: &'a Core, followed: &'a FollowedEnds) -> FeedSource<'a> {
-    let log_ends = if core.follower.is_some() { &followed.ends } else { &core.log_ends };
-    FeedSource { runtime: &core.runtime, log_ends }
+fn source<'a>(core: &'a Core, followed: &'a (FollowedState, FollowedEnds)) -> FeedSource<'a> {
+    let (state, FollowedEnds { ends, .. }) = followed;
+    let (log_ends, known) = match core.follower {
+        Some(_) => (ends, Some(state.visible)),
+        None => (&core.log_ends, None),
+    };
+    FeedSource { runtime: &core.runtime, log_ends, known }
 }
 
 impl fmt::Debug for Changes {

@@ -26,7 +26,7 @@ use crate::version::levels::{LEVELS, Levels, bounds};
 use crate::version::segment_output::NewSegments;
 use crate::version::settings::KeyspaceOptions;
 use crate::version::view::View;
-use crate::version::Version;
+use crate::version::{LogPosition, Version};
 use std::sync::Arc;
 
 /// After this many rounds in which somebody wrote to the range meanwhile, writers wait.
@@ -220,7 +220,7 @@ impl<'a> Install<'a> {
             Ok(!is_newer && !is_in_memory(&view, &state.order, span)?)
         };
         let mut level = 0;
-        let install = |seqno: SeqNo| {
+        let install = |seqno: SeqNo, head: Option<LogPosition>| {
             let plan = |version: &Version| {
                 let Some(known) = version.keyspace(state.id) else {
                     return Err(Error::keyspace_dropped(&state.name));
@@ -230,6 +230,7 @@ impl<'a> Install<'a> {
                     additions(self.keyspace, &known.levels, &checked.metas, &claim, seqno)?;
                 changes.extend(added);
                 level = highest;
+                changes.extend(head.filter(|head| *head > version.head).map(Change::Head));
                 Ok(Edit::new(changes))
             };
             // A crash before the edit is durable leaves orphans, after it, all of the ingest.
