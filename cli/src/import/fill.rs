@@ -27,6 +27,13 @@ pub(crate) struct ImportCount {
     pub(crate) skipped: u64,
 }
 
+impl ImportCount {
+    fn add(&mut self, pair: &ImportPair) {
+        self.pairs += 1;
+        self.bytes += (pair.key.len() + pair.value.len()) as u64;
+    }
+}
+
 /// How keyspaces are filled.
 #[derive(Debug, Clone)]
 pub(crate) struct FillOptions {
@@ -140,8 +147,6 @@ impl<'a> Filler<'a> {
     }
 
     fn put(&mut self, pair: &ImportPair) -> Result<()> {
-        self.piece.pairs += 1;
-        self.piece.bytes += (pair.key.len() + pair.value.len()) as u64;
         if self.last.as_ref().is_some_and(|last| *last >= pair.key) {
             // What was in order takes effect first, so that what follows counts.
             self.end_piece()?;
@@ -155,6 +160,7 @@ impl<'a> Filler<'a> {
             Some(time) => ingestion.put_expiring(&pair.key, &pair.value, time)?,
             None => ingestion.put(&pair.key, &pair.value)?,
         }
+        self.piece.add(pair);
         if self.piece.bytes >= self.options.piece_bytes {
             self.end_piece()?;
         }
@@ -170,29 +176,32 @@ impl<'a> Filler<'a> {
                 self.batch.put(self.keyspace, &pair.key, &pair.value);
             }
         }
+        self.piece.add(pair);
         let is_full = self.batch.len() >= BATCH_PAIRS || self.batch.bytes() >= BATCH_BYTES;
         if is_full { self.write_batch() } else { Ok(()) }
     }
 
     fn write_batch(&mut self) -> Result<()> {
+        // Taken first, so that nothing counts whose batch fails.
+        let piece = mem::take(&mut self.piece);
         let options = WriteOptions::new().durability(Some(Durability::Os));
         self.db.write_with(mem::take(&mut self.batch), &options)?;
-        self.store_piece();
+        self.add_stored(piece);
         Ok(())
     }
 
     /// Has the piece take effect, and begins the next one.
     fn end_piece(&mut self) -> Result<()> {
         if let Some(ingestion) = self.ingestion.take() {
+            let piece = mem::take(&mut self.piece);
             ingestion.finish()?;
-            self.store_piece();
+            self.add_stored(piece);
             self.ingestion = Some(self.keyspace.begin_ingest(&IngestOptions::default())?);
         }
         Ok(())
     }
 
-    fn store_piece(&mut self) {
-        let piece = mem::take(&mut self.piece);
+    fn add_stored(&mut self, piece: ImportCount) {
         self.count.pairs += piece.pairs;
         self.count.bytes += piece.bytes;
     }
@@ -200,9 +209,8 @@ impl<'a> Filler<'a> {
     /// Stores what was put and not yet stored.
     fn end(&mut self) -> Result<()> {
         self.end_piece()?;
-        if !self.batch.is_empty() {
-            self.write_batch()?;
-        }
+        // An empty batch is written, too: it may hold the error of a pair that was refused.
+        self.write_batch()?;
         self.db.sync()
     }
 }
@@ -212,7 +220,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Keys of two digits, in this order, until one that fails.
+    /// Keys of two digits, and those of two special pairs, in this order, until one that fails.
     struct Numbers {
         numbers: Vec<u32>,
         fails_at: Option<u32>,
@@ -238,7 +246,12 @@ mod tests {
             if self.fails_at == Some(*number) {
                 return Err(Error::corruption("damaged"));
             }
-            pair.set(format!("{number:02}").as_bytes(), b"value");
+            match number {
+                // A batch of its own, and a key over the limit.
+                100 => pair.set(b"100", &vec![0; BATCH_BYTES]),
+                101 => pair.set(&vec![0; cleavedb::MAX_KEY_BYTES + 1], b"value"),
+                _ => pair.set(format!("{number:02}").as_bytes(), b"value"),
+            }
             Ok(true)
         }
 
@@ -286,5 +299,18 @@ mod tests {
         fill(&db, &mut Numbers::new(&mixed, None, false), &options(true)).unwrap();
         let expected: BTreeSet<_> = mixed.iter().map(|number| format!("{number:02}")).collect();
         assert_eq!(keys(&db.default_keyspace()), expected.into_iter().collect::<Vec<_>>());
+    }
+
+    /// A pair that the database refuses adds no operation to the batch, but an error. As the last
+    /// one behind a full batch it was left out, and the import succeeded: an empty batch was not
+    /// written. Now it is, and what it fails with is told; none of its pairs count.
+    #[test]
+    fn a_refused_pair_in_a_batch_of_its_own_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = cleavedb::open(dir.path()).unwrap();
+        let mut source = Numbers::new(&[20, 100, 101], None, false);
+        let error = fill(&db, &mut source, &options(false)).unwrap_err().to_string();
+        assert!(error.contains("a key of 65537 bytes is over the limit"), "{error}");
+        assert!(error.contains("2 pairs are stored"), "{error}");
     }
 }

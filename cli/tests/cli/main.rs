@@ -13,6 +13,7 @@ mod interrupted;
 mod kill;
 #[cfg(target_os = "linux")]
 mod live;
+mod load;
 #[cfg(unix)]
 mod moving;
 mod pin_tree;

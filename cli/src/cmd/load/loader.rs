@@ -31,6 +31,8 @@ pub(super) struct Loader<'a> {
     pub(super) progress: Progress,
     pub(super) seen: LoadTally,
     pub(super) stored: LoadTally,
+    /// True once a batch could not be written: what was read since the last one is lost.
+    pub(super) has_failed: bool,
     /// The stored bytes when the progress was last noted.
     pub(super) marked_bytes: u64,
     pub(super) distinct: DistinctKeys,
@@ -62,15 +64,24 @@ impl Loader<'_> {
         }
     }
 
-    /// Writes the records read since the last batch and acknowledges them.
+    /// Writes the records read since the last batch and acknowledges them. Writes nothing once that
+    /// has failed, so that what is stored stays the beginning of the input.
     pub(super) fn write_batch(&mut self) -> Result<()> {
-        if self.batch.is_empty() {
-            // Lines without a record may have been read since.
-            self.stored = self.seen;
+        if self.has_failed {
             return Ok(());
         }
-        self.db.write_with(mem::take(&mut self.batch), &self.options)?;
+        // An empty batch is written, too: a record that was refused is no operation in it, and its
+        // error comes now.
+        let batch = mem::take(&mut self.batch);
+        let is_empty = batch.is_empty();
+        let written = self.db.write_with(batch, &self.options);
+        self.has_failed = written.is_err();
+        written?;
         self.stored = self.seen;
+        if is_empty {
+            // Only lines without a record were read since.
+            return Ok(());
+        }
         match self.acknowledge() {
             // Nobody reads the acknowledgements any more; the load itself goes on.
             Err(Stop::OutputClosed) => self.ack = None,
@@ -101,15 +112,14 @@ impl Loader<'_> {
     /// how to go on.
     pub(super) fn stopped(mut self, error: &Error) -> Error {
         let lines = self.stored.lines;
-        let before = counted(lines, "line");
-        let are = if lines == 1 { "is" } else { "are" };
+        let (lines_told, behind) = self.told_as_stored();
         // The first error is what matters; where this one keeps the note away, there is only the
         // beginning to go on from.
         let is_noted = lines > 0 && self.note_progress().is_ok();
         let stored = match (lines, is_noted) {
             (0, _) => String::new(),
-            (_, true) => format!("the {before} before it {are} stored, and --resume goes on there"),
-            (_, false) => format!("the {before} before it {are} stored"),
+            (_, true) => format!("{lines_told}, and --resume goes on {behind}"),
+            (_, false) => lines_told,
         };
         let told = match (error.advice(), stored) {
             (_, stored) if stored.is_empty() => error.clone(),
@@ -120,6 +130,19 @@ impl Loader<'_> {
         match self.rejects.finish() {
             Ok(_) => told,
             Err(error) => error,
+        }
+    }
+
+    /// Returns what an error says of the lines that are stored, and where a resumed load goes on.
+    fn told_as_stored(&self) -> (String, &'static str) {
+        let lines = self.stored.lines;
+        let counted = counted(lines, "line");
+        match (self.has_failed, lines) {
+            (false, 1) => ("the 1 line before it is stored".into(), "there"),
+            (false, _) => (format!("the {counted} before it are stored"), "there"),
+            // A batch that failed has several lines, so the error need not be about the next one.
+            (true, 1) => ("the first line is stored".into(), "behind it"),
+            (true, _) => (format!("the first {counted} are stored"), "behind them"),
         }
     }
 }

@@ -108,6 +108,7 @@ pub(crate) fn run(args: &Load) -> Outcome {
         progress: Progress::new("lines", true),
         seen: LoadTally::begin(first),
         stored: LoadTally::begin(first),
+        has_failed: false,
         marked_bytes: 0,
         distinct: DistinctKeys::new(),
         rejects,
@@ -116,7 +117,8 @@ pub(crate) fn run(args: &Load) -> Outcome {
         db: &db,
     };
     let read = loader.read(&mut input, args.batch);
-    // Whatever stopped the reading, the lines before it are stored.
+    // Whatever stopped the reading, the lines before it are stored. If a batch failed, those before
+    // that batch are.
     let rest = loader.write_batch();
     if let Err(error) = read.and(rest) {
         return Err(loader.stopped(&error).into());
