@@ -1,7 +1,9 @@
 //! What a load says is stored is stored, whatever ended it, and a resumed one leaves nothing out.
 
-use crate::common::{Dir, ok, run};
+use crate::common::{Dir, cleave, ok, run};
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 
 fn lines(numbers: std::ops::Range<u32>) -> String {
     numbers.map(|number| format!("key{number:04}\tvalue {number}\n")).collect()
@@ -56,4 +58,42 @@ fn a_refused_record_alone_is_an_error() {
     assert_eq!(output.status.code(), Some(2), "{told}");
     assert!(told.contains("a key of 65537 bytes is over the limit"), "{told}");
     assert!(!told.contains("loaded"), "{told}");
+}
+
+/// Begins a load of `text` with these words, and kills it once it has acknowledged something.
+fn load_and_kill(dir: &Dir, words: &[&str], text: &str) {
+    let mut load = cleave(dir, &[words, &["--ack"]].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The input has no end before the kill, so the load can't be complete.
+    let mut input = load.stdin.take().unwrap();
+    input.write_all(text.as_bytes()).unwrap();
+    let mut acks = BufReader::new(load.stdout.take().unwrap()).lines();
+    acks.next().expect("it is acknowledged").unwrap();
+    load.kill().unwrap();
+    load.wait().unwrap();
+}
+
+/// The note of an interrupted load was used by the next one of the same name, such as standard
+/// input: only `--resume` looked at it, and a load without left it there. So if that one was
+/// killed before it noted how far it came, it was resumed where the other had been interrupted,
+/// and the lines in between were missing. Now a load without `--resume` first removes the note.
+#[test]
+fn a_note_of_an_earlier_load_is_not_used() {
+    for more in [&[][..], &["--sorted"]] {
+        let dir = Dir::new(&format!("load-noted{}", more.concat()));
+        let output = run(&dir, &["load", "DB"], (lines(100..150) + "bad\n").as_bytes());
+        assert_eq!((output.status.code(), notes(&dir)), (Some(2), 1), "{output:?}");
+        match more {
+            [] => load_and_kill(&dir, &["load", "DB", "--batch", "10"], &lines(0..10)),
+            _ => drop(ok(&dir, &["load", "DB", "--sorted"], lines(0..10).as_bytes())),
+        }
+        assert_eq!(notes(&dir), 0, "{more:?}");
+        ok(&dir, &["load", "DB", "--batch", "10", "--resume"], lines(0..60).as_bytes());
+        let all = lines(0..60) + &lines(100..150);
+        assert_eq!(ok(&dir, &["dump", "DB"], b""), all.into_bytes(), "{more:?}");
+    }
 }

@@ -77,6 +77,19 @@ impl LoadMark {
         fs::rename(&new, &self.path).map_err(failed)
     }
 
+    /// Forgets what an earlier load noted: this one begins anew, perhaps with another input of the
+    /// same name.
+    pub(super) fn begin(&self) -> Result<()> {
+        self.remove()?;
+        // A crash before this may leave the note, but nothing of this load yet, so who resumes it
+        // then resumes the earlier one. After it there is no note until this load writes its own:
+        // resumed before that, it starts at the beginning. A load that was complete did not make
+        // sure that its note is gone, so this is done even where none was seen.
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        let synced = File::open(dir).and_then(|dir| dir.sync_all());
+        synced.map_err(|error| Error::io("sync the directory", dir, error))
+    }
+
     /// Forgets it: the load is complete.
     pub(super) fn remove(&self) -> Result<()> {
         // A crash before this leaves a note of lines that are all stored: nothing is lost by it.

@@ -95,11 +95,14 @@ pub(crate) fn run(args: &Load) -> Outcome {
     let (dir, name, create) = (&args.target.dir, &args.target.keyspace, args.create.create);
     let (db, keyspace) = open::to_fill_keyspace(dir, name, create, Options::default())?;
     let rejects = Rejects::new(args.keep_going, args.rejects.as_deref(), args.resume)?;
+    let mark = LoadMark::new(args, &input.name);
+    let first = match args.resume {
+        true => resumed(&mark, &mut input)?,
+        false => mark.begin().map(|()| 0)?,
+    };
     if args.sorted {
         return load_sorted(args, &mut input, (db, keyspace), rejects);
     }
-    let mark = LoadMark::new(args, &input.name);
-    let first = if args.resume { resumed(&mark, &mut input)? } else { 0 };
     let mut loader = Loader {
         keyspace,
         batch: WriteBatch::new(),
