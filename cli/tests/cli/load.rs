@@ -97,3 +97,33 @@ fn a_note_of_an_earlier_load_is_not_used() {
         assert_eq!(ok(&dir, &["dump", "DB"], b""), all.into_bytes(), "{more:?}");
     }
 }
+
+/// Rejected lines before the noted place were in no file once the load was killed: they waited in
+/// memory for its end, while the note said that their lines were passed, so `--resume` did not see
+/// them again. Now they are synced before a note is written.
+#[test]
+fn rejected_lines_before_a_note_survive_a_kill() {
+    let dir = Dir::new("load-rejects");
+    let words = ["load", "DB", "--batch", "1", "--rejects", "bad.tsv"];
+    // The progress is noted every 64 MiB.
+    let large = "v".repeat(1 << 20);
+    let filler: String = (0..64).map(|number| format!("large{number}\t{large}\n")).collect();
+    let mut load = cleave(&dir, &[&words[..], &["--ack"]].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = load.stdin.take().unwrap();
+    let text = lines(0..1) + "bad\n" + &filler + &lines(1..3);
+    input.write_all(text.as_bytes()).unwrap();
+    let mut acks = BufReader::new(load.stdout.take().unwrap()).lines();
+    // What is acknowledged behind the noted line comes after the note.
+    while acks.next().unwrap().unwrap() != "68" {}
+    load.kill().unwrap();
+    load.wait().unwrap();
+    assert_eq!(notes(&dir), 1);
+    let resumed = run(&dir, &[&words[..], &["--resume"]].concat(), text.as_bytes());
+    assert_eq!(resumed.status.code(), Some(0), "nothing is rejected again: {resumed:?}");
+    assert_eq!(fs::read(dir.path().join("bad.tsv")).unwrap(), b"bad\n");
+}

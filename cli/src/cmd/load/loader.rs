@@ -100,9 +100,10 @@ impl Loader<'_> {
         out.flush()
     }
 
-    /// Notes how many lines are stored, once a crash can't take them back.
+    /// Notes how many lines are stored, or put aside, once a crash can't take them back.
     fn note_progress(&mut self) -> Result<()> {
         self.db.sync()?;
+        self.rejects.sync()?;
         self.mark.write(self.stored.lines)?;
         self.marked_bytes = self.stored.bytes;
         Ok(())

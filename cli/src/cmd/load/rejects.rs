@@ -67,6 +67,24 @@ impl Rejects {
         }
     }
 
+    /// Makes sure that what was put aside so far survives a crash.
+    pub(super) fn sync(&mut self) -> Result<()> {
+        let Some((path, file)) = &mut self.file else { return Ok(()) };
+        let failed = |error| Error::io("write", path, error);
+        // A crash before this loses lines that no note says are passed: a resumed load meets them
+        // again, and those that the file has by then are in it twice.
+        file.flush().map_err(failed)?;
+        if !file.get_ref().metadata().map_err(failed)?.is_file() {
+            // A pipe or a device can't be synced.
+            return Ok(());
+        }
+        file.get_ref().sync_all().map_err(failed)?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let dir = parent.unwrap_or(Path::new("."));
+        let synced = File::open(dir).and_then(|dir| dir.sync_all());
+        synced.map_err(|error| Error::io("sync the directory", dir, error))
+    }
+
     /// Makes sure of the file, and tells what was left out. Returns true if something was.
     pub(super) fn finish(mut self) -> Result<bool> {
         if let Some((path, file)) = &mut self.file {
