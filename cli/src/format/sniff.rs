@@ -18,7 +18,12 @@ const BINARY: [(&[u8], &str, &str); 8] = [
 
 /// Refuses what is not text by its first bytes.
 pub(crate) fn refuse_binary(first: &[u8], name: &Path) -> Result<()> {
-    if first.starts_with(b"CLEAVEDB") {
+    // A key may begin with these letters: then text follows, which it does not in a file of these.
+    let is_binary = |magic: &[u8]| {
+        first.starts_with(magic)
+            && (!magic.is_ascii() || first.iter().take(64).any(|byte| is_control(*byte)))
+    };
+    if is_binary(b"CLEAVEDB") {
         return Err(Error::invalid_argument("this is a file of CleaveDB, not text")
             .in_file(name)
             .advise("`cleave ingest DIR FILE` takes sorted files, `cleave dump DIR` makes text"));
@@ -29,11 +34,6 @@ pub(crate) fn refuse_binary(first: &[u8], name: &Path) -> Result<()> {
             .in_file(name)
             .advise(format!("`cleave import --from sqlite --table TABLE {file} DIR` takes it")));
     }
-    // A key may begin with these letters: then text follows, which it does not in a file of these.
-    let is_binary = |magic: &[u8]| {
-        first.starts_with(magic)
-            && (!magic.is_ascii() || first.iter().take(64).any(|byte| is_control(*byte)))
-    };
     let parquet = (&b"PAR1"[..], "a Parquet file", "duckdb -csv -c \"FROM 'FILE'\"");
     let mut kinds = BINARY.iter().chain([&parquet]);
     let Some((_, what, command)) = kinds.find(|(magic, _, _)| is_binary(magic)) else {
@@ -114,8 +114,10 @@ mod tests {
         assert!(told(b"PAR1\x15\x04").contains("duckdb -csv -c \"FROM 'in'\" | cleave load"));
         assert!(told(b"\x1f\x8b\x08").contains("gunzip -c in"));
         assert!(told(b"\xff\xfek\0").contains("iconv"));
-        assert!(told(b"CLEAVEDB\x01").contains("cleave ingest"));
-        for text in [&b""[..], b"PAR1\t15\n", b"ORC\tx", b"BZh,2\r\n", b"\xef\xbb\xbfid"] {
+        assert!(told(b"CLEAVEDBTABL\x01\0").contains("cleave ingest"));
+        for text in
+            [&b""[..], b"PAR1\t15\n", b"ORC\tx", b"BZh,2\r\n", b"\xef\xbb\xbfid", b"CLEAVEDB\t1\n"]
+        {
             assert!(refuse_binary(text, Path::new("in")).is_ok(), "{text:?}");
         }
     }
