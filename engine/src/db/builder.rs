@@ -41,6 +41,7 @@ pub struct Builder {
     keys: Option<Arc<dyn KeyProvider>>,
     listener: Option<Arc<dyn EventListener>>,
     beside_others: bool,
+    keeps_options: bool,
 }
 
 impl Builder {
@@ -59,6 +60,7 @@ impl Builder {
             keys: None,
             listener: None,
             beside_others: false,
+            keeps_options: false,
         }
     }
 
@@ -87,13 +89,15 @@ impl Builder {
     }
 
     /// Opens an existing database for writing and creates nothing, for repairs. Nothing is freed or
-    /// moved meanwhile, so that what is damaged stays as it was found.
+    /// moved meanwhile, so that what is damaged stays as it was found. That is no setting of the
+    /// database's owner, so OPTIONS stays, too.
     pub(super) fn only_existing(mut self, env: &Env) -> Self {
         self.env = Some(env.clone());
         self.options.create_if_missing = false;
         self.options.error_if_exists = false;
         self.options.read_only = false;
         self.options.gc.automatic = false;
+        self.keeps_options = true;
         self.compaction_filters.clear();
         self
     }
@@ -314,6 +318,7 @@ impl Builder {
             events: Arc::new(Events::new(self.listener).recorded_by(recorder)),
             recent,
             beside_others: self.beside_others,
+            keeps_options: self.keeps_options,
         }
         .run()
     }

@@ -53,6 +53,8 @@ pub(super) struct Opening {
     pub(super) events: Arc<Events>,
     pub(super) recent: Option<Arc<RecentEvents>>,
     pub(super) beside_others: bool,
+    /// True if the settings that OPTIONS records stay those of the opening before.
+    pub(super) keeps_options: bool,
 }
 
 impl Opening {
@@ -186,7 +188,10 @@ impl Opening {
         follower: Option<Follower>,
     ) -> Result<Arc<Core>> {
         if !self.options.read_only {
-            recovered.settle(&self.env, &self.options.to_text())?;
+            recovered.settle(&self.env)?;
+            if !self.keeps_options {
+                create::write_options(&self.env, &self.dir, &self.options.to_text())?;
+            }
         }
         let cap = self.options.background_bytes_per_second;
         let Recovered { set, health, .. } = &recovered;

@@ -7,8 +7,8 @@ use crate::commit::replay::{ReplayReport, TornTail};
 use crate::costly_check;
 use crate::env::Env;
 use crate::env::fs::File;
+use crate::recovery::Recovered;
 use crate::recovery::leftovers::remove_orphans;
-use crate::recovery::{Recovered, create};
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names;
 use crate::version::manifest::sync_manifest;
@@ -20,19 +20,18 @@ const COPY_BYTES: usize = 1 << 20;
 
 impl Recovered {
     /// Makes what recovery found durable. If the last session closed cleanly, the manifest is
-    /// synced and at most OPTIONS, whose text is `options`, changes. Otherwise what a crash left is
+    /// synced and nothing else changes. Otherwise what a crash left is
     /// settled in this order: the log and the copy of the torn bytes are made durable, segments
     /// behind the torn one are emptied, a new manifest comes into force, orphans are removed, the
     /// torn bytes are cut off. After a crash in between, the next opening repeats it.
-    pub fn settle(&mut self, env: &Env, options: &str) -> Result<()> {
+    pub fn settle(&mut self, env: &Env) -> Result<()> {
         let tables = self.set.tables().clone();
         let dir = &tables.dir;
         // The first edit replaces this file. A foreign one is refused now rather than then.
         owner::check_ours(env, &dir.join(names::CURRENT_NEW))?;
         assert_eq!(self.report.orphans_removed, 0, "what a crash left is settled once");
         if self.is_settled() {
-            sync_manifest(env, dir, self.manifest)?;
-            return create::write_options(env, dir, options);
+            return sync_manifest(env, dir, self.manifest);
         }
         sync_log(env, dir, &self.replay)?;
         self.if_there_is_room(env, |found| found.put_all_aside(env))?;
@@ -57,7 +56,7 @@ impl Recovered {
             );
             cut(env, dir, torn)?;
         }
-        create::write_options(env, dir, options)
+        Ok(())
     }
 
     /// Takes a step that may be repeated. If the disk has no room for it, orphans may be what takes

@@ -4,7 +4,7 @@ use crate::base::key::Comparator;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names;
 use crate::version::manifest::whole_manifest;
-use crate::{Db, ErrorKind, Keyspace, KeyspaceOptions, Separation, doc_dir};
+use crate::{Db, ErrorKind, GcOptions, Keyspace, KeyspaceOptions, Options, Separation, doc_dir};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -102,6 +102,26 @@ fn i3_everything_comes_back_without_a_manifest() {
         assert_eq!(content(&dir), model, "{victim}");
         assert!(Db::repair(&dir).unwrap().was_healthy);
     }
+}
+
+/// After a repair, `cleave` collected no garbage any more: a repair keeps its own openings from
+/// freeing space, and these wrote that, and bounds of space by default, to OPTIONS, which `cleave`
+/// goes by. Now a repair leaves OPTIONS as it is.
+#[test]
+fn the_settings_of_gc_outlast_a_repair() {
+    let dir = doc_dir("repair-options");
+    fill(&dir);
+    let gc = GcOptions { max_space_amplification: 3.0, ..GcOptions::default() };
+    let options = Options { gc: gc.clone(), ..Options::default() };
+    Db::builder(&dir).options(options).open().unwrap().close().unwrap();
+    let recorded = || std::fs::read_to_string(dir.join("OPTIONS")).unwrap();
+    let before = recorded();
+    assert_eq!(GcOptions::from_text(&before).unwrap(), gc);
+    assert!(Db::repair(&dir).unwrap().was_healthy);
+    assert_eq!(recorded(), before);
+    flip(&files(&dir, ".man").pop().unwrap(), 60);
+    assert!(!Db::repair(&dir).unwrap().was_healthy);
+    assert_eq!(recorded(), before);
 }
 
 #[test]
