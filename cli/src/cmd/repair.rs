@@ -10,7 +10,7 @@ use cleavedb::RepairReport;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Save what a damaged database still holds, and make it open again; exit status 1 if keys are lost
+/// Save what a damaged database still holds, and make it open again; exit status 1 if data is lost
 ///
 /// Restoring a checkpoint or a backup is better if there is one, for it has everything. A database
 /// that opens and passes the check stays as it is. In any other, all readable tables, values and
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Repair) -> Outcome {
         out.line(summary(&report))?;
     }
     out.finish()?;
-    let is_lossy = report.lost_keys > 0 || has_damaged_tables(&report);
+    let is_lossy = report.lost_keys > 0 || damaged_places(&report).is_some();
     Ok(if is_lossy { Status::Negative } else { Status::Done })
 }
 
@@ -53,14 +53,25 @@ fn has_damaged_tables(report: &RepairReport) -> bool {
     files.any(|file| file.extension().is_some_and(|extension| extension == "tbl"))
 }
 
+/// Returns where parts could not be read of which nobody knows how many keys they had.
+fn damaged_places(report: &RepairReport) -> Option<&'static str> {
+    match (has_damaged_tables(report), report.damaged_log_segments > 0) {
+        (true, true) => Some("tables and of the log"),
+        (true, false) => Some("tables"),
+        (false, true) => Some("the log"),
+        (false, false) => None,
+    }
+}
+
 fn summary(report: &RepairReport) -> String {
     if report.was_healthy {
         return "nothing is wrong with it; it stays as it is".to_owned();
     }
-    let lost = match report.lost_keys {
-        _ if has_damaged_tables(report) => "those in damaged places of tables are lost".to_owned(),
-        0 => "none known to be lost".to_owned(),
-        lost => format!("{} lost", human_count(lost)),
+    let lost = match (damaged_places(report), report.lost_keys) {
+        (Some("the log"), _) => "what the log had in damaged places and behind them is lost".into(),
+        (Some(places), _) => format!("those in damaged places of {places} are lost"),
+        (None, 0) => "none known to be lost".to_owned(),
+        (None, lost) => format!("{} lost", human_count(lost)),
     };
     let (keys, aside) = (counted(report.keys, "key"), counted(report.files_set_aside, "file"));
     let are = if report.files_set_aside == 1 { "is" } else { "are" };
@@ -83,6 +94,7 @@ fn to_json(report: &RepairReport) -> serde_json::Value {
         "segments": report.segments,
         "relocations": report.relocations,
         "log_records": report.log_records,
+        "damaged_log_segments": report.damaged_log_segments,
         "recovered_keyspaces": report.recovered_keyspaces,
         "files_set_aside": report.files_set_aside,
         "problems": problems,

@@ -24,6 +24,7 @@ use crate::env::Env;
 use crate::env::key_provider::KeyProvider;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::leftovers::MAX_UNKNOWN_IDS;
+use crate::segment::SegmentKind;
 use crate::table::Properties;
 use crate::version::Holes;
 use crate::version::edit::{Change, Edit};
@@ -76,7 +77,9 @@ pub struct RepairFacts {
     added: BTreeMap<TableId, KeyspaceId>,
     removed: BTreeSet<TableId>,
     /// The segments that the edits leave in use.
-    segments: BTreeSet<SegmentId>,
+    segments: BTreeMap<SegmentId, SegmentKind>,
+    /// The segment where the head of the log was, as far as edits say: it only moves on.
+    pub log_head: SegmentId,
     /// True if the manifest is the last one, all of it could be read, and every file that it leaves
     /// in use is there, so that it names all live tables. An edit that is missing at its end, or in
     /// a newer one, may have replaced any.
@@ -186,7 +189,7 @@ impl RepairFacts {
     /// removed it may be missing where the manifest ends: a file that was cut off behind a record
     /// looks whole.
     fn has_all_files(&self) -> bool {
-        let segments = self.segments.iter().map(|id| FileName::Segment(*id));
+        let segments = self.segments.keys().map(|id| FileName::Segment(*id));
         self.lacking().is_empty() && self.there().is_superset(&segments.collect())
     }
 
@@ -230,7 +233,7 @@ impl RepairFacts {
                     }
                 }
                 Change::RemoveTable { id, .. } => drop(self.removed.insert(*id)),
-                Change::AddSegment { id, .. } => drop(self.segments.insert(*id)),
+                Change::AddSegment { id, kind, .. } => drop(self.segments.insert(*id, *kind)),
                 Change::RemoveSegment { id } => drop(self.segments.remove(id)),
                 Change::SealSegment { id, length } => {
                     self.lengths.insert(*id, *length);
@@ -250,6 +253,7 @@ impl RepairFacts {
                 Change::AddRange { keyspace, tombstone } => {
                     self.ranges.entry(*keyspace).or_default().push(tombstone.clone());
                 }
+                Change::Head(at) => self.log_head = self.log_head.max(at.segment),
                 Change::LastSeqno(seqno) => self.last_seqno = self.last_seqno.max(*seqno),
                 Change::DroppedUntil(deadline) => {
                     self.dropped_until = self.dropped_until.max(*deadline);
@@ -282,6 +286,27 @@ impl RepairFacts {
         let in_use = self.added.iter().filter(|(id, _)| !self.removed.contains(id));
         let missing = in_use.filter(|(id, _)| !there.contains(&FileName::Table(**id)));
         missing.map(|(_, keyspace)| *keyspace).collect()
+    }
+
+    /// Returns the segments of the log that the edits leave in use and whose files are gone.
+    pub fn missing_logs(&self) -> BTreeSet<SegmentId> {
+        let there = self.there();
+        self.logs().filter(|id| !there.contains(&FileName::Segment(*id))).collect()
+    }
+
+    /// Returns the segments of the log whose lengths in bytes edits record.
+    pub fn sealed_logs(&self) -> BTreeMap<SegmentId, u64> {
+        self.logs().filter_map(|id| Some((id, *self.lengths.get(&id)?))).collect()
+    }
+
+    fn logs(&self) -> impl Iterator<Item = SegmentId> {
+        let logs = self.segments.iter().filter(|(_, kind)| **kind == SegmentKind::Log);
+        logs.map(|(id, _)| *id)
+    }
+
+    /// Returns true if the edits say that this segment is none of the log.
+    pub fn is_sorted(&self, segment: SegmentId) -> bool {
+        self.segments.get(&segment) == Some(&SegmentKind::Sorted)
     }
 
     /// Returns the keyspace to which an edit added this table.

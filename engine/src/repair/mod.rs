@@ -2,11 +2,12 @@
 //! files still hold.
 //!
 //! ```text
-//! facts.rs    which keyspaces there are, by the manifests or else by the tables
-//! values.rs   where values are, in segments kept and freed
-//! ingests.rs  which ingests took effect
-//! sources.rs  what tables and the end of the log still hold
-//! rebuild.rs  both merged into new tables, then a new manifest
+//! facts.rs       which keyspaces there are, by the manifests or else by the tables
+//! values.rs      where values are, in segments kept and freed
+//! ingests.rs     which ingests took effect
+//! sources.rs     what tables and the end of the log still hold
+//! log_damage.rs  which damage has taken commits from the log
+//! rebuild.rs     both merged into new tables, then a new manifest
 //! ```
 //! `db/repair.rs` comes here only with a database that does not open, or that fails its check.
 //!
@@ -21,6 +22,7 @@
 
 mod facts;
 mod ingests;
+mod log_damage;
 mod rebuild;
 mod sources;
 #[cfg(test)]
@@ -74,6 +76,10 @@ pub struct RepairReport {
     pub log_records: u64,
     /// Keys that are gone because their newest value could not be read.
     pub lost_keys: u64,
+    /// Damaged segments of the log of which tables do not have everything. What was committed
+    /// behind the damage is lost, of nobody knows how many keys, and each of these is as it was
+    /// before. What a crash kept from being written whole is no damage.
+    pub damaged_log_segments: u64,
     /// Keyspaces that no manifest mentions any more, except `default`. They have the names that
     /// their tables give, or `recovered-` and a number if they were in no table yet, and the
     /// settings that the builder was given. If one of them had been dropped before the manifest

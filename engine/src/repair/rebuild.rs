@@ -15,6 +15,7 @@ use crate::recovery::comparators::Comparators;
 use crate::recovery::settle::rewrite;
 use crate::repair::facts::RepairFacts;
 use crate::repair::ingests::{LoggedIngests, Trace};
+use crate::repair::log_damage::LogRemains;
 use crate::repair::sources::{
     KeyspaceSource, describe_table, each_record, find_segment, leave_failed_commits, log_end,
     needs_order, synced_below,
@@ -54,6 +55,8 @@ pub struct Rebuild<'a> {
     values: ValueFinder,
     /// Segments whose files are there and whose heads are not.
     lost: BTreeSet<SegmentId>,
+    /// Those of them whose heads are damaged, unless they are known to be sorted.
+    unreadable: BTreeSet<SegmentId>,
     ingests: LoggedIngests,
     /// The numbers of all ingests that the manifest or the log tell of.
     ingest_seqnos: BTreeSet<SeqNo>,
@@ -84,6 +87,7 @@ impl<'a> Rebuild<'a> {
             sources,
             values,
             lost: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
             ingests,
             ingest_seqnos,
             lacking: BTreeSet::new(),
@@ -169,6 +173,9 @@ impl<'a> Rebuild<'a> {
                 }
                 Err(error) => {
                     self.lost.insert(id);
+                    if !self.facts.is_sorted(id) {
+                        self.unreadable.insert(id);
+                    }
                     report.problems.push(error);
                     useless.push(path.clone());
                 }
@@ -315,6 +322,7 @@ impl<'a> Rebuild<'a> {
             );
             report.problems.push(Error::corruption(what).in_file(&self.context.dir));
         }
+        report.damaged_log_segments = self.damaged_logs(&values).len() as u64;
         for found in end {
             each_record(self.env, found, &mut |record| {
                 self.last_seqno = self.last_seqno.max(record.seqno);
@@ -327,6 +335,20 @@ impl<'a> Rebuild<'a> {
         }
         self.values = values;
         Ok(())
+    }
+
+    /// Returns the damaged segments of the log of which tables may lack commits.
+    fn damaged_logs(&self, values: &ValueFinder) -> BTreeSet<SegmentId> {
+        let remains = LogRemains {
+            lost: &self.lost,
+            unreadable: &self.unreadable,
+            missing: self.facts.missing_logs(),
+            sealed: self.facts.sealed_logs(),
+            head: self.facts.log_head,
+            // What is older than this is in the tables of every keyspace.
+            flushed: self.sources.values().map(|source| source.flushed).min().unwrap_or(0),
+        };
+        remains.damaged(&values.segments)
     }
 
     fn segment_changes(&self) -> Vec<Change> {

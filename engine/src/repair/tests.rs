@@ -4,7 +4,10 @@ use crate::base::key::Comparator;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names;
 use crate::version::manifest::whole_manifest;
-use crate::{Db, ErrorKind, GcOptions, Keyspace, KeyspaceOptions, Options, Separation, doc_dir};
+use crate::{
+    Db, Durability, ErrorKind, GcOptions, Keyspace, KeyspaceOptions, Options, Separation,
+    WriteOptions, doc_dir,
+};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -97,10 +100,72 @@ fn i3_everything_comes_back_without_a_manifest() {
         }
         let report = Db::repair(&dir).unwrap();
         assert!(!report.was_healthy && report.lost_keys == 0, "{report:?}");
+        assert_eq!(report.damaged_log_segments, 0, "{report:?}");
         assert_eq!(report.keys, model.len() as u64);
         assert!(report.files_set_aside > 0 && report.log_records > 0, "{report:?}");
         assert_eq!(content(&dir), model, "{victim}");
         assert!(Db::repair(&dir).unwrap().was_healthy);
+    }
+}
+
+/// Writes keys one by one to the log, each synced before the next, and returns its only segment.
+fn fill_log(dir: &Path) -> PathBuf {
+    let db = crate::open(dir).unwrap();
+    let options = WriteOptions::new().durability(Some(Durability::Sync));
+    for key in ["before", "damaged", "behind"] {
+        db.default_keyspace().put_with(key, format!("the value of {key}"), &options).unwrap();
+    }
+    db.close().unwrap();
+    let [log] = &files(dir, ".seg")[..] else { panic!("one segment") };
+    log.clone()
+}
+
+fn position(bytes: &[u8], text: &str) -> usize {
+    bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap()
+}
+
+/// The report of a repair said nothing of commits that were lost with a part of the log, other
+/// than that a checksum does not match: nobody knows how many keys they had. Now it counts the
+/// segments, but neither one whose commits are all in tables, nor a torn end of the log.
+#[test]
+fn commits_behind_damage_of_the_log_are_told_as_lost() {
+    // A log that was closed is sealed, so its end is not torn by a crash; without a manifest that
+    // says so, it may be.
+    let cases = [
+        ("damaged", 1, 1),
+        ("flushed", 3, 0),
+        ("sealed", 2, 1),
+        ("torn", 2, 0),
+        ("beheaded", 0, 1),
+    ];
+    for (case, keys, damaged) in cases {
+        let dir = doc_dir(&format!("repair-log-{case}"));
+        let log = fill_log(&dir);
+        let mut bytes = std::fs::read(&log).unwrap();
+        if case == "flushed" {
+            let db = crate::open(&dir).unwrap();
+            db.flush().unwrap();
+            db.close().unwrap();
+        }
+        let at = match case {
+            "sealed" | "torn" => position(&bytes, "the value of behind"),
+            "beheaded" => 10,
+            _ => position(&bytes, "the value of damaged"),
+        };
+        bytes[at] ^= 1;
+        if case == "torn" {
+            files(&dir, ".man").iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        }
+        // A segment that was flushed may have been unlinked; a power cut can undo that.
+        std::fs::write(&log, bytes).unwrap();
+        std::fs::remove_file(dir.join("CURRENT")).unwrap();
+        let report = Db::repair(&dir).unwrap();
+        assert_eq!((report.keys, report.damaged_log_segments), (keys, damaged), "{report:?}");
+        let db = crate::open(&dir).unwrap();
+        assert_eq!(db.default_keyspace().iter().count() as u64, keys);
+        db.close().unwrap();
+        // The damaged segment may still be there, but its loss has been told.
+        assert_eq!(Db::repair(&dir).unwrap().damaged_log_segments, 0);
     }
 }
 
