@@ -15,6 +15,8 @@ const MAGIC: &[u8; 8] = b"CLEAVEDB";
 pub(crate) enum PathKind {
     /// A directory with files of ours.
     Database,
+    /// A directory with nothing but what a crash while a database was created may leave.
+    Begun,
     /// Nothing is there.
     Missing,
     /// An empty directory.
@@ -41,13 +43,20 @@ pub(crate) fn look(path: &Path) -> Result<PathKind> {
         names.push(entry.file_name().to_string_lossy().into_owned());
     }
     names.sort();
-    if names.iter().any(|name| is_ours(&path.join(name))) {
-        return Ok(PathKind::Database);
+    let ours: Vec<_> = names.iter().filter(|name| is_ours(&path.join(name))).collect();
+    if !ours.is_empty() {
+        let is_begun = ours.into_iter().all(|name| comes_before_current(name));
+        return Ok(if is_begun { PathKind::Begun } else { PathKind::Database });
     }
     if let Some(store) = foreign(path, &names) {
         return Ok(PathKind::Foreign(store));
     }
     Ok(names.into_iter().next().map_or(PathKind::Empty, PathKind::Other))
+}
+
+/// Returns true for a file of ours that is written before CURRENT is, which makes the database.
+fn comes_before_current(name: &str) -> bool {
+    matches!(name, "CURRENT.new" | "KEYS" | "KEYS.new") || name.ends_with(".man")
 }
 
 fn is_ours(file: &Path) -> bool {
@@ -119,6 +128,10 @@ impl PathKind {
             PathKind::Empty => (
                 "there is no database: the directory is empty".to_string(),
                 "check the path; `cleave put` and `cleave load` create a database",
+            ),
+            PathKind::Begun => (
+                "there is no database: its creation was cut short".to_string(),
+                "`cleave put` and `cleave load` create it",
             ),
             PathKind::File => (
                 "this is a file, not the directory of a database".to_string(),

@@ -29,7 +29,7 @@ pub(crate) struct Repair {
 pub(crate) fn run(args: &Repair) -> Outcome {
     match place::look(&args.dir)? {
         // What is left of a damaged database may be unlike any.
-        PathKind::Database | PathKind::Other(_) => {}
+        PathKind::Database | PathKind::Begun | PathKind::Other(_) => {}
         place => return Err(place.refuse(&args.dir).into()),
     }
     let report = open::builder(&args.dir).repair()?;

@@ -17,6 +17,7 @@ mod load;
 #[cfg(unix)]
 mod moving;
 mod pin_tree;
+mod places;
 #[cfg(unix)]
 mod space;
 mod streams;
