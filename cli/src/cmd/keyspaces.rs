@@ -109,7 +109,8 @@ impl Listed {
         let (keys, bytes) = (counted(*keys, "key"), human_bytes(*table_bytes));
         let mut line = format!("{name:width$}  about {keys}, {bytes} in tables");
         let defaults = KeyspaceOptions::default().to_text();
-        for setting in options.to_text().lines().filter(|line| !defaults.contains(line)) {
+        let is_default = |line: &&str| defaults.lines().any(|default| default == *line);
+        for setting in options.to_text().lines().filter(|line| !is_default(line)) {
             line += &format!("; {setting}");
         }
         line
