@@ -4,6 +4,8 @@
 //! The exit status is 0 for done, 1 for not found, not as expected or a failed check, 2 for an
 //! error. An error is reported on standard error: what happened, where, and what to do.
 
+#![deny(clippy::print_stderr, reason = "it panics if standard error is closed: `output::note`")]
+
 mod args;
 mod cmd;
 mod doctor;

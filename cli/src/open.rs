@@ -1,5 +1,6 @@
 //! Opens databases and keyspaces for all commands, so that every command treats a path alike.
 
+use crate::output::note;
 use crate::place::{self, PathKind};
 use crate::progress::Progress;
 use crate::text::human_bytes;
@@ -92,7 +93,7 @@ fn writer(path: &Path) -> Option<String> {
 fn tell_age(db: &Db, writer: Option<String>) {
     if let Some(writer) = writer {
         let age = db.age().as_secs_f64();
-        eprintln!("{} is in use by {writer}: as of {age:.1} s ago", db.path().display());
+        note!("{} is in use by {writer}: as of {age:.1} s ago", db.path().display());
     }
 }
 
@@ -190,13 +191,13 @@ impl EventListener for Loading {
                         1 => ("table", "does not"),
                         _ => ("tables", "do not"),
                     };
-                    eprintln!(
+                    note!(
                         "{left_out} {tables} {do_not} fit in memory; about {missing} more is needed"
                     );
                 }
             }
             Event::TableNotPinned { table, error, .. } => {
-                eprintln!("{} stays on disk: {error}", table.display());
+                note!("{} stays on disk: {error}", table.display());
             }
             _ => {}
         }

@@ -1,6 +1,7 @@
 //! The outcome of a command, and how it becomes an exit status and a message.
 
 use cleavedb::{Error, ErrorKind};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// The end of a command that met no error.
@@ -40,7 +41,7 @@ pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
         Ok(Status::Unverified) => ExitCode::from(2),
         Err(Stop::Error(error)) => {
             // Only a terminal that wants colours gets them, as with errors of the argument parser.
-            anstream::eprint!("{}", render(&error));
+            let _ = write!(anstream::stderr(), "{}", render(&error));
             ExitCode::from(2)
         }
     }

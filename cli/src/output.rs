@@ -6,6 +6,16 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
 use std::process::ChildStdin;
 
+/// Writes a line to standard error. Nobody may read it: then the line is lost, and the command and
+/// its exit status stay what they are, where `eprintln!` panics.
+macro_rules! note {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+pub(crate) use note;
+
 /// Bytes of the buffer, enough for one system call to write many lines.
 const BUFFER_BYTES: usize = 64 << 10;
 

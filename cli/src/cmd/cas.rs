@@ -4,6 +4,7 @@ use crate::args::{CreateKeyspace, Durable, Hex, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
+use crate::output::note;
 use crate::text;
 use clap::Args;
 use cleavedb::{Exchange, Expected, Options, Versioned, WriteOptions};
@@ -78,7 +79,7 @@ pub(crate) fn run(args: &Cas) -> Outcome {
             Status::Done
         }
         Exchange::Mismatch(found) => {
-            eprintln!("not written: {}", args.describe(found.as_ref()));
+            note!("not written: {}", args.describe(found.as_ref()));
             Status::Negative
         }
     })

@@ -3,6 +3,7 @@
 use crate::args::{Durable, Hex, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
+use crate::output::note;
 use clap::Args;
 use cleavedb::{Db, Keyspace, WriteBatch, WriteOptions};
 use std::ffi::OsString;
@@ -83,7 +84,7 @@ fn delete_keys(args: &Del, keys: &[Vec<u8>], db: &Db, keyspace: &Keyspace) -> Ou
         if keyspace.contains_key(key)? {
             batch.delete(keyspace, key);
         } else {
-            eprintln!("not found: {}", typed.to_string_lossy());
+            note!("not found: {}", typed.to_string_lossy());
             status = Status::Negative;
         }
     }

@@ -7,6 +7,7 @@ use crate::import::lsm::{LsmSource, LsmStore};
 use crate::import::verify::{compare, digest_source};
 use crate::open;
 use crate::outcome::{Outcome, Status};
+use crate::output::note;
 use crate::text::{counted, human_bytes, human_count, per_second};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &Export) -> Outcome {
     let begun = Instant::now();
     let count = export(&keyspace, &args.output)?;
     let seconds = begun.elapsed().as_secs_f64();
-    eprintln!(
+    note!(
         "exported {}, {}, in {seconds:.1} s ({}/s)",
         counted(count.pairs, "pair"),
         human_bytes(count.bytes),
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Export) -> Outcome {
         let options = FillOptions::new(&args.target.keyspace, false);
         let mut written = LsmSource::open(LsmStore::LevelDb, &args.output)?;
         let all = compare(&db, &digest_source(&mut written, &options)?)?;
-        eprintln!("verified {}, checksum {}", counted(all.pairs, "pair"), all.checksum());
+        note!("verified {}, checksum {}", counted(all.pairs, "pair"), all.checksum());
     }
     Ok(Status::Done)
 }

@@ -4,6 +4,7 @@ use crate::args::{Hex, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
+use crate::output::note;
 use crate::text;
 use clap::Args;
 use cleavedb::Versioned;
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &Get) -> Outcome {
     let db = open::to_read(&args.target.dir)?;
     let keyspace = open::known_keyspace(&db, &args.target.keyspace)?;
     let Some(Versioned { value, version, .. }) = keyspace.get_versioned(key)? else {
-        eprintln!("not found: {}", args.key.to_string_lossy());
+        note!("not found: {}", args.key.to_string_lossy());
         return Ok(Status::Negative);
     };
     let mut out = Output::new();

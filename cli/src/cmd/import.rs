@@ -11,6 +11,7 @@ use crate::import::sqlite::{RowChoice, SqliteSource};
 use crate::import::verify::{DigestedSource, compare, digest_source};
 use crate::open;
 use crate::outcome::{Outcome, Status};
+use crate::output::note;
 use crate::place::{self, PathKind};
 use crate::text::{counted, human_bytes, human_count, per_second};
 use clap::{Args, ValueEnum};
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &Import) -> Outcome {
         let all = compare(&db, &digests)?;
         let keyspaces = counted(digests.len() as u64, "keyspace");
         let pairs = counted(all.pairs, "pair");
-        eprintln!("verified {pairs} in {keyspaces}, checksum {}", all.checksum());
+        note!("verified {pairs} in {keyspaces}, checksum {}", all.checksum());
     }
     drop(lock);
     db.close()?;
@@ -146,9 +147,9 @@ fn open_source(args: &Import) -> Result<Box<dyn Source>> {
 
 fn tell(count: ImportCount, seconds: f64) {
     if count.skipped > 0 {
-        eprintln!("went on behind {} stored before", counted(count.skipped, "pair"));
+        note!("went on behind {} stored before", counted(count.skipped, "pair"));
     }
-    eprintln!(
+    note!(
         "imported {}, {}, in {seconds:.1} s ({}/s)",
         counted(count.pairs, "pair"),
         human_bytes(count.bytes),

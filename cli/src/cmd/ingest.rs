@@ -3,6 +3,7 @@
 use crate::args::{CreateKeyspace, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
+use crate::output::note;
 use crate::text::{counted, human_bytes, human_count};
 use clap::Args;
 use cleavedb::{IngestOptions, IngestReport, Options};
@@ -38,9 +39,9 @@ pub(crate) fn run(args: &Ingest) -> Outcome {
     let seconds = begun.elapsed().as_secs_f64();
     drop(keyspace);
     db.close()?;
-    eprintln!("ingested {}, {} in {seconds:.1} s", counted(report.entries, "key"), rest(&report));
+    note!("ingested {}, {} in {seconds:.1} s", counted(report.entries, "key"), rest(&report));
     if let Some(warning) = in_clear(&report) {
-        eprintln!("{warning}");
+        note!("{warning}");
     }
     Ok(Status::Done)
 }

@@ -5,6 +5,7 @@ use crate::live::LiveStore;
 use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
+use crate::output::note;
 use clap::Args;
 use cleavedb::{Error, Stats};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -53,7 +54,7 @@ fn serve(dir: &Path, address: SocketAddr) -> Outcome {
     let failed = |error| Stop::Error(Error::io("listen", Path::new(&address.to_string()), error));
     let listener = TcpListener::bind(address).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
-    eprintln!("serving http://{bound}/metrics");
+    note!("serving http://{bound}/metrics");
     let dir = dir.to_path_buf();
     http::serve(&listener, move |path| page(&dir, path)).map_err(failed)?;
     Ok(Status::Done)

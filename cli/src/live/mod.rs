@@ -4,6 +4,7 @@
 pub(crate) mod pictured;
 
 use crate::outcome::Stop;
+use crate::output::note;
 use cleavedb::{Db, Error, ErrorKind};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -61,7 +62,7 @@ impl LiveStore {
     /// Finds it as [`LiveStore::find`] does, and says so on standard error.
     pub(crate) fn announced(dir: &Path) -> Option<LiveStore> {
         let found = LiveStore::find(dir)?;
-        eprintln!("{} is in use by {}, which answers", dir.display(), found.process);
+        note!("{} is in use by {}, which answers", dir.display(), found.process);
         Some(found)
     }
 

@@ -97,6 +97,27 @@ fn a_load_goes_on_when_nobody_reads_its_acknowledgements() {
     assert_eq!(ok(&dir, &["shell", "DB"], b"count\n"), b"1000\n");
 }
 
+/// With standard error closed, as by a pager that has ended, a command that had something to say
+/// there panicked, with exit status 101, after it had done its work: `eprintln!` does so. What
+/// nobody reads is lost now, and the exit status tells what it always does.
+#[test]
+fn what_nobody_reads_on_standard_error_changes_nothing() {
+    let dir = Dir::new("unread");
+    ok(&dir, &["put", "DB", "key", "value"], b"");
+    std::fs::write(dir.path().join("in.tsv"), "a\t1\n").unwrap();
+    let commands = [
+        (&["load", "DB", "in.tsv"][..], 0),
+        (&["get", "DB", "nope"], 1),
+        (&["get", "nowhere", "key"], 2),
+    ];
+    for (args, expected) in commands {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = cleave(&dir, args).stderr(writer).status().unwrap();
+        assert_eq!(status.code(), Some(expected), "{args:?}");
+    }
+}
+
 #[test]
 fn the_shell_answers_before_it_reads_on() {
     let dir = Dir::new("driven");

@@ -5,6 +5,7 @@ use crate::format::Format;
 use crate::format::read::{self, Fields, Records};
 use crate::format::sniff;
 use crate::format::template::KeyTemplate;
+use crate::output::note;
 use cleavedb::{Error, Result};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
@@ -45,7 +46,7 @@ impl LoadInput {
         };
         let is_prepared = file.is_some() || !io::stdin().is_terminal();
         if !is_prepared {
-            eprintln!("reading records from the terminal; Ctrl-D at the beginning of a line ends");
+            note!("reading records from the terminal; Ctrl-D at the beginning of a line ends");
         }
         let counted = LoadCount { source, consumed: Arc::clone(&consumed) };
         let mut buffered = Box::new(BufReader::with_capacity(READ_BYTES, counted));

@@ -15,6 +15,7 @@ use crate::args::{CreateKeyspace, Durable, Target, TextInput};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
+use crate::output::note;
 use crate::place::{self, PathKind};
 use crate::progress::Progress;
 use crate::text::{counted, human_bytes, human_count, per_second};
@@ -140,7 +141,7 @@ pub(crate) fn run(args: &Load) -> Outcome {
 /// Skips what an interrupted load has stored, and returns how many lines that is.
 fn resumed(mark: &LoadMark, input: &mut LoadInput) -> Result<u64> {
     let Some(lines) = mark.lines()? else {
-        eprintln!("no such load was interrupted here: it starts at the beginning");
+        note!("no such load was interrupted here: it starts at the beginning");
         return Ok(0);
     };
     input.records.skip(lines)?;
@@ -151,7 +152,7 @@ fn resumed(mark: &LoadMark, input: &mut LoadInput) -> Result<u64> {
             .in_file(&input.name)
             .advise("give the input whose load was interrupted, or load without --resume"));
     }
-    eprintln!("going on behind line {}", human_count(lines));
+    note!("going on behind line {}", human_count(lines));
     Ok(lines)
 }
 
@@ -184,7 +185,7 @@ fn refuse_exchanged(args: &Load) -> Result<()> {
 }
 
 fn tell(input: &LoadInput, stored: &LoadTally, distinct: &DistinctKeys, seconds: f64) {
-    eprintln!(
+    note!(
         "loaded {}, {}, in {seconds:.1} s ({}/s)",
         counted(stored.records, "record"),
         human_bytes(stored.bytes),
@@ -196,7 +197,7 @@ fn tell(input: &LoadInput, stored: &LoadTally, distinct: &DistinctKeys, seconds:
         let about = if is_exact { "" } else { "about " };
         let hint = input.key_hint.as_ref();
         let hint = hint.map(|it| format!("; {it} makes keys of several columns"));
-        eprintln!(
+        note!(
             "{about}{} distinct of {}: the last value of each key counts{}",
             human_count(keys),
             counted(stored.records, "record"),

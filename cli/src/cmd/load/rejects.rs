@@ -1,6 +1,7 @@
 //! Lines that a load leaves out: their errors are told at its end, and their texts go to a file.
 
 use crate::format::read::{Record, Records};
+use crate::output::note;
 use crate::text::{counted, human_count};
 use cleavedb::{Error, Result};
 use std::fs::{File, OpenOptions};
@@ -94,19 +95,19 @@ impl Rejects {
             return Ok(false);
         }
         for error in &self.first {
-            eprintln!("{error}");
+            note!("{error}");
         }
         let more = self.count - self.first.len() as u64;
         if more > 0 {
-            eprintln!("and {} more", human_count(more));
+            note!("and {} more", human_count(more));
         }
         let left_out = counted(self.count, "line");
         match &self.file {
             Some((path, _)) => {
                 let path = path.display();
-                eprintln!("left out {left_out}: correct {path} and load it");
+                note!("left out {left_out}: correct {path} and load it");
             }
-            None => eprintln!("left out {left_out}; --rejects FILE would have kept them"),
+            None => note!("left out {left_out}; --rejects FILE would have kept them"),
         }
         Ok(true)
     }

@@ -3,6 +3,7 @@
 
 use super::complete::complete;
 use crate::open;
+use crate::output::note;
 use cleavedb::{Db, Error, Keyspace, Result};
 use rustyline::completion::Completer;
 use rustyline::config::Configurer;
@@ -47,7 +48,7 @@ impl<'a> LineEditor<'a> {
         if let Some(path) = &history {
             match editor.load_history(path) {
                 Err(ReadlineError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
-                    eprintln!("the history cannot be read: {}: {error}", path.display());
+                    note!("the history cannot be read: {}: {error}", path.display());
                 }
                 _ => {}
             }
@@ -78,7 +79,7 @@ impl<'a> LineEditor<'a> {
         let created = path.parent().map_or(Ok(()), create_private);
         let kept = created.map_err(ReadlineError::from);
         if let Err(error) = kept.and_then(|()| self.editor.append_history(&path)) {
-            eprintln!("the history is not kept: {}: {error}", path.display());
+            note!("the history is not kept: {}: {error}", path.display());
         }
     }
 }

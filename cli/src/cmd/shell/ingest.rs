@@ -2,6 +2,7 @@
 
 use super::run::Session;
 use crate::cmd::ingest::{in_clear, rest};
+use crate::output::note;
 use crate::text::human_count;
 use cleavedb::{Error, IngestOptions, Result};
 use std::ffi::OsStr;
@@ -28,7 +29,7 @@ impl Session<'_> {
             files.iter().map(|file| Path::new(OsStr::from_bytes(file))).collect();
         let report = self.keyspace.ingest(&files, &IngestOptions::new().below(below))?;
         if let Some(warning) = in_clear(&report) {
-            eprintln!("{warning}");
+            note!("{warning}");
         }
         // Programs read this: the noun stays the same for one key.
         Ok(format!("(ingested {} keys, {})", human_count(report.entries), rest(&report)))

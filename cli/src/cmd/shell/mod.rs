@@ -33,6 +33,7 @@ use crate::args::{CreateKeyspace, Durable, PinTree, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
+use crate::output::note;
 use clap::Args;
 use cleavedb::{Db, Error, Options, WriteOptions};
 use editor::LineEditor;
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Shell) -> Outcome {
     let mut session = Session::new(&db, keyspace, options, interactive);
     let served = if interactive { converse(&mut session, &db) } else { serve(&mut session) };
     if session.transaction.is_some() {
-        eprintln!("the transaction that was open was given up: it wrote nothing");
+        note!("the transaction that was open was given up: it wrote nothing");
     }
     drop(session);
     db.close()?;
@@ -114,7 +115,7 @@ fn serve(session: &mut Session<'_>) -> Result<bool, Stop> {
 /// Answers the lines that a person types.
 fn converse(session: &mut Session<'_>, db: &Db) -> Result<bool, Stop> {
     let mut editor = LineEditor::new(db, &session.keyspace)?;
-    eprintln!("`help` lists the commands, Tab completes, Ctrl-D leaves");
+    note!("`help` lists the commands, Tab completes, Ctrl-D leaves");
     let mut out = Output::new();
     // The second Ctrl-C during one command ends the process, as it does elsewhere.
     let registered = signal_hook::flag::register_conditional_default(SIGINT, session.stop())
