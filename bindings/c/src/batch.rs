@@ -314,7 +314,7 @@ impl BatchHandle {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_writebatch_create() -> Handle<BatchHandle> {
-    quiet(Handle::NULL, || Ok(Handle::new(BatchHandle::default())))
+    quiet(Handle::NULL, || Handle::new(BatchHandle::default()))
 }
 
 #[unsafe(no_mangle)]

@@ -12,7 +12,7 @@ pub struct Cache {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_cache_create_lru(capacity: usize) -> Handle<Cache> {
-    quiet(Handle::NULL, || Ok(Handle::new(Cache { bytes: capacity as u64 })))
+    quiet(Handle::NULL, || Handle::new(Cache { bytes: capacity as u64 }))
 }
 
 #[unsafe(no_mangle)]

@@ -55,7 +55,7 @@ extern "C" fn cleavedb_changes_create(
     telling(errptr, Handle::NULL, || {
         let changes = db.pin()?.engine()?.changes_with(since, &options(flags)?)?;
         let state = HeldChanges { changes, batch: None };
-        Ok(Handle::new(ChangesHandle { state: OfProcess::new(Mutex::new(state)) }))
+        Handle::new(ChangesHandle { state: OfProcess::new(Mutex::new(state)) })
     })
 }
 

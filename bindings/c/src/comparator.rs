@@ -78,7 +78,7 @@ extern "C" fn leveldb_comparator_create(
             compare.ok_or_else(|| Error::invalid_argument("there is no function that compares"))?;
         let name = name_of(state, name)?;
         let order = Arc::new(CComparator { state, destructor, compare, name });
-        Ok(Handle::new(ComparatorHandle { order }))
+        Handle::new(ComparatorHandle { order })
     })
 }
 

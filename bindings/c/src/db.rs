@@ -57,7 +57,7 @@ extern "C" fn leveldb_open(
 ) -> Handle<Database> {
     telling(errptr, Handle::NULL, || {
         let options = options.pin()?;
-        Ok(Handle::new(Database::new(options.open(name.path()?)?)))
+        Handle::new(Database::new(options.open(name.path()?)?))
     })
 }
 

@@ -14,7 +14,7 @@ pub struct Environment;
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_create_default_env() -> Handle<Environment> {
-    quiet(Handle::NULL, || Ok(Handle::new(Environment)))
+    quiet(Handle::NULL, || Handle::new(Environment))
 }
 
 #[unsafe(no_mangle)]

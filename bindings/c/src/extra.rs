@@ -48,7 +48,7 @@ extern "C" fn cleavedb_keyspace_open(
             changes.store(db, &keyspace)?;
             keyspace
         };
-        Ok(Handle::new(KeyspaceHandle { keyspace: OfProcess::new(keyspace) }))
+        Handle::new(KeyspaceHandle { keyspace: OfProcess::new(keyspace) })
     })
 }
 
@@ -179,7 +179,7 @@ extern "C" fn cleavedb_create_iterator(
             Ok(keyspace) => keyspace.get(),
             Err(error) => Err(error.clone()),
         };
-        Ok(iter::create(keyspace, read_options(options), options))
+        iter::create(keyspace, read_options(options), options)
     })
 }
 

@@ -94,7 +94,7 @@ extern "C" fn leveldb_filterpolicy_create(
         };
         let name = name_of(state, name)?;
         let policy = Arc::new(CFilter { state, destructor, create, may_match, name });
-        Ok(Handle::new(FilterHandle::Custom(policy)))
+        Handle::new(FilterHandle::Custom(policy))
     })
 }
 
@@ -102,7 +102,7 @@ extern "C" fn leveldb_filterpolicy_create(
 extern "C" fn leveldb_filterpolicy_create_bloom(bits_per_key: c_int) -> Handle<FilterHandle> {
     quiet(Handle::NULL, || {
         // LevelDB limits its probes to 30 per key, which corresponds to about 43 bits.
-        Ok(Handle::new(FilterHandle::Own(bits_per_key.clamp(1, 64).unsigned_abs())))
+        Handle::new(FilterHandle::Own(bits_per_key.clamp(1, 64).unsigned_abs()))
     })
 }
 

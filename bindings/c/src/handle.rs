@@ -37,7 +37,7 @@ use crate::iter::Iter;
 use crate::options::{DbOptions, ReadSettings, WriteSettings};
 use crate::snapshot::SnapshotHandle;
 use crate::transaction::TransactionHandle;
-use engine::{Error, Result};
+use engine::{Error, ErrorKind, Result};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -206,6 +206,15 @@ fn take_slot() -> Option<(&'static HandleSlot, usize)> {
     Some((slot(index)?, index))
 }
 
+#[cold]
+fn none_free() -> Error {
+    let most = CHUNKS * SLOTS_PER_CHUNK;
+    let what = format!("no handle is free: at most {most} of all types can be open at a time");
+    Error::new(ErrorKind::LimitReached, what).advise(
+        "destroy what is not needed any more; `cleavedb_open_handles` says how many are open",
+    )
+}
+
 /// Pushes a slot onto the stack of free slots.
 fn return_slot(slot: &HandleSlot, index: usize) {
     let mut free = FREE.load(Ordering::Relaxed);
@@ -260,15 +269,13 @@ impl<T> Handle<T> {
 }
 
 impl<T: HandleKind> Handle<T> {
-    /// Creates a handle on an object. Returns null if no slot is free (2^20 handles are open).
-    pub fn new(object: T) -> Self {
+    /// Creates a handle on an object. Fails if no slot is free (2^20 handles are open).
+    pub fn new(object: T) -> Result<Self> {
         Self::with_bits(object, 0)
     }
 
-    fn with_bits(object: T, bits: u64) -> Self {
-        let Some((slot, index)) = take_slot() else {
-            return Self::NULL;
-        };
+    fn with_bits(object: T, bits: u64) -> Result<Self> {
+        let (slot, index) = take_slot().ok_or_else(none_free)?;
         // SAFETY: the slot is not open and was taken from the free list: no other thread uses it.
         unsafe { *slot.object.get() = Some(object.pack()) };
         // A thread that reads these bits through the slot's previous handle then sees the new
@@ -278,7 +285,7 @@ impl<T: HandleKind> Handle<T> {
         slot.state.store(generation << 32 | OPEN | 1, Ordering::Release);
         OPEN_HANDLES.fetch_add(1, Ordering::Relaxed);
         let number = MARK | (generation as usize) << GENERATION_SHIFT | index << INDEX_SHIFT;
-        Handle { number, kind: PhantomData }
+        Ok(Handle { number, kind: PhantomData })
     }
 
     /// Pins the object, which stays for as long as the result is held. Fails if the handle is not
@@ -335,8 +342,8 @@ impl<T: HandleKind> Handle<T> {
 }
 
 impl<T: Plain> Handle<T> {
-    /// Creates a handle on an object whose bits are all zero.
-    pub fn new_plain(object: T) -> Self {
+    /// Creates a handle on an object whose bits are all zero. Fails as [`Handle::new`] does.
+    pub fn new_plain(object: T) -> Result<Self> {
         Self::with_bits(object, T::TAG << TAG_SHIFT)
     }
 
@@ -424,7 +431,7 @@ mod tests {
     use std::sync::Barrier;
 
     fn cache(bytes: u64) -> Handle<Cache> {
-        Handle::new(Cache { bytes })
+        Handle::new(Cache { bytes }).unwrap()
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn writing(
 extern "C" fn cleavedb_sortedfile_create(path: Text, errptr: ErrPtr) -> Handle<SortedFileHandle> {
     telling(errptr, Handle::NULL, || {
         let writer = SortedFileWriter::create(path.path()?, &SortedFileOptions::default())?;
-        Ok(Handle::new(SortedFileHandle { writer: Mutex::new(Some(writer)) }))
+        Handle::new(SortedFileHandle { writer: Mutex::new(Some(writer)) })
     })
 }
 
@@ -47,7 +47,7 @@ extern "C" fn cleavedb_sortedfile_create_encrypted(
     telling(errptr, Handle::NULL, || {
         let options = SortedFileOptions::encrypted(Arc::new(encryption_key(key, keylen)?));
         let writer = SortedFileWriter::create(path.path()?, &options)?;
-        Ok(Handle::new(SortedFileHandle { writer: Mutex::new(Some(writer)) }))
+        Handle::new(SortedFileHandle { writer: Mutex::new(Some(writer)) })
     })
 }
 

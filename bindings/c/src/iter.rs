@@ -84,12 +84,13 @@ impl IterState {
 }
 
 /// Creates an iterator over a keyspace, which reads with `read` and the settings that only
-/// iterators have. If that fails the iterator is invalid and holds the error.
+/// iterators have. If that fails the iterator is invalid and holds the error. Fails itself if no
+/// handle is free.
 pub fn create(
     keyspace: Result<&Keyspace>,
     read: Result<ReadOptions>,
     settings: Handle<ReadSettings>,
-) -> Handle<Iter> {
+) -> Result<Handle<Iter>> {
     let cursor = keyspace.and_then(|keyspace| {
         let mut read = read?;
         let settings = settings.pin()?;
@@ -138,7 +139,7 @@ extern "C" fn leveldb_create_iterator(
             Ok(db) => db.keyspace(),
             Err(error) => Err(error.clone()),
         };
-        Ok(create(keyspace, read_options(options), options))
+        create(keyspace, read_options(options), options)
     })
 }
 

@@ -189,7 +189,7 @@ fn within(value: usize, low: u64, high: u64) -> u64 {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_create() -> Handle<DbOptions> {
-    quiet(Handle::NULL, || Ok(Handle::new(DbOptions::new())))
+    quiet(Handle::NULL, || Handle::new(DbOptions::new()))
 }
 
 #[unsafe(no_mangle)]
@@ -367,7 +367,7 @@ fn snapshot_of(handle: Handle<ReadSettings>) -> Result<Option<Snapshot>> {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_readoptions_create() -> Handle<ReadSettings> {
-    quiet(Handle::NULL, || Ok(Handle::new_plain(ReadSettings::default())))
+    quiet(Handle::NULL, || Handle::new_plain(ReadSettings::default()))
 }
 
 #[unsafe(no_mangle)]
@@ -434,7 +434,7 @@ pub fn set_durability(handle: Handle<WriteSettings>, durability: Option<Durabili
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_writeoptions_create() -> Handle<WriteSettings> {
-    quiet(Handle::NULL, || Ok(Handle::new_plain(WriteSettings::default())))
+    quiet(Handle::NULL, || Handle::new_plain(WriteSettings::default()))
 }
 
 #[unsafe(no_mangle)]

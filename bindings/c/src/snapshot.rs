@@ -15,7 +15,7 @@ pub struct SnapshotHandle {
 extern "C" fn leveldb_create_snapshot(db: Handle<Database>) -> Handle<SnapshotHandle> {
     quiet(Handle::NULL, || {
         let snapshot = OfProcess::new(db.pin()?.engine()?.snapshot());
-        Ok(Handle::new(SnapshotHandle { snapshot }))
+        Handle::new(SnapshotHandle { snapshot })
     })
 }
 

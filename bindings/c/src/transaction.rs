@@ -63,7 +63,7 @@ fn ended() -> Error {
 }
 
 impl TransactionHandle {
-    fn begin(db: &Db) -> Handle<TransactionHandle> {
+    fn begin(db: &Db) -> Result<Handle<TransactionHandle>> {
         let state = HeldTransaction {
             transaction: Some(db.begin()),
             savepoints: BTreeMap::new(),
@@ -108,7 +108,7 @@ extern "C" fn cleavedb_transaction_begin(
     db: Handle<Database>,
     errptr: ErrPtr,
 ) -> Handle<TransactionHandle> {
-    telling(errptr, Handle::NULL, || Ok(TransactionHandle::begin(db.pin()?.engine()?)))
+    telling(errptr, Handle::NULL, || TransactionHandle::begin(db.pin()?.engine()?))
 }
 
 /// The function of C that is run in a transaction.
@@ -138,7 +138,7 @@ extern "C" fn cleavedb_transact(
         let (options, db) = (write_options(options)?, db.pin()?);
         let db = db.engine()?;
         db.retry_conflicts(|| {
-            let lent = LentTransaction(TransactionHandle::begin(db));
+            let lent = LentTransaction(TransactionHandle::begin(db)?);
             if body(state, lent.0) == 0 {
                 return Ok(0);
             }
@@ -220,7 +220,7 @@ extern "C" fn cleavedb_transaction_create_iterator(
             Ok(keyspace) => keyspace.get(),
             Err(error) => Err(error.clone()),
         };
-        Ok(iter::create(keyspace, read, options))
+        iter::create(keyspace, read, options)
     })
 }
 

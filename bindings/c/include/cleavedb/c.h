@@ -13,7 +13,8 @@ extern "C" {
 
 /* major * 1000000 + minor * 1000 + patch of this library. */
 LEVELDB_EXPORT int cleavedb_version_number(void);
-/* The number of handles of any type that are open in this process: leaks show here. */
+/* The number of handles of any type that are open in this process: leaks show here. At most 2^20
+ * can be; what is created beyond that is NULL, with an error where there is an errptr. */
 LEVELDB_EXPORT size_t cleavedb_open_handles(void);
 
 /* Keyspaces: named ordered maps inside a database. The functions of LevelDB work on the one called

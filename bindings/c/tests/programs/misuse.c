@@ -233,6 +233,31 @@ static void fork_with(leveldb_options_t* o, const char* path) {
   leveldb_close(db);
 }
 
+/* Without a free handle, what was created was null with no error, so that a program that looked at
+ * the error took it for a success: the object was made, and its handle could not be. */
+static void use_up_handles(const char* path) {
+  leveldb_options_t* o = leveldb_options_create();
+  size_t count = 0;
+  leveldb_cache_t** caches = malloc(((size_t)1 << 20) * sizeof *caches);
+  CHECK(caches != NULL);
+  while ((caches[count] = leveldb_cache_create_lru(1)) != NULL) count++;
+  CHECK(cleavedb_open_handles() == count + 1);
+  CHECK(leveldb_open(o, path, &err) == NULL);
+  CHECK(err != NULL && strstr(err, "cleavedb_open_handles") != NULL);
+  CHECK_ERROR(err, "IO error: ");
+  leveldb_cache_destroy(caches[0]);
+  leveldb_t* db = leveldb_open(o, path, &err);
+  CHECK_OK(err);
+  CHECK(leveldb_create_snapshot(db) == NULL);
+  CHECK(cleavedb_transaction_begin(db, &err) == NULL);
+  CHECK_ERROR(err, "IO error: ");
+  leveldb_close(db);
+  for (size_t n = 1; n < count; n++) leveldb_cache_destroy(caches[n]);
+  free(caches);
+  leveldb_options_destroy(o);
+  CHECK(cleavedb_open_handles() == 0);
+}
+
 int main(int argc, char** argv) {
   (void)argc;
   leveldb_options_t* o = leveldb_options_create();
@@ -274,6 +299,7 @@ int main(int argc, char** argv) {
   cleavedb_transaction_destroy(t);
   call_all(db, it, batch, o, r, w, s, ks, t);
   CHECK(cleavedb_open_handles() == 0);
+  use_up_handles(below(argv, "db"));
   puts("ok");
   return 0;
 }
