@@ -376,8 +376,9 @@ extern "C-unwind" fn leveldb_writebatch_iterate(
     let operations = quiet(Arc::default(), || Ok(batch.pin()?.operations()));
     for operation in &operations.list {
         let key = &operations.bytes[operation.key.clone()];
-        if operation.range.is_some() {
-            // LevelDB's callbacks know no ranges.
+        if operation.range.is_some() || operation.merges {
+            // LevelDB's callbacks know neither ranges nor merges: an operand that is taken for the
+            // value of a put would replace what it belongs to.
             continue;
         }
         match (&operation.value, put, deleted) {

@@ -87,6 +87,7 @@ LEVELDB_EXPORT void cleavedb_options_set_merge_operator(leveldb_options_t*, cons
 LEVELDB_EXPORT void cleavedb_merge(cleavedb_keyspace_t*, const leveldb_writeoptions_t* options,
                                    const char* key, size_t keylen, const char* operand,
                                    size_t operandlen, char** errptr);
+/* leveldb_writebatch_iterate passes over merges. */
 LEVELDB_EXPORT void cleavedb_writebatch_merge(leveldb_writebatch_t*, cleavedb_keyspace_t*,
                                               const char* key, size_t keylen, const char* operand,
                                               size_t operandlen);

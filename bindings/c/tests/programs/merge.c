@@ -13,6 +13,17 @@ static void destroy(void* state) {
   destroyed++;
 }
 
+static void is_put_of_m(void* state, const char* key, size_t keylen, const char* value,
+                        size_t valuelen) {
+  CHECK(keylen == 1 && *key == 'm' && valuelen == 1 && *value == '7');
+  ++*(int*)state;
+}
+
+static void is_no_delete(void* state, const char* key, size_t keylen) {
+  (void)state, (void)key, (void)keylen;
+  CHECK(0);
+}
+
 static const char* name(void* state) {
   (void)state;
   return "test.join";
@@ -90,6 +101,11 @@ int main(int argc, char** argv) {
   leveldb_writebatch_t* batch = leveldb_writebatch_create();
   cleavedb_writebatch_merge(batch, counters, "n", 1, "1", 1);
   cleavedb_writebatch_put(batch, counters, "m", 1, "7", 1);
+  /* A merge was shown as a put of its operand, and a program that copied a batch by what it was
+   * shown wrote the operand over the value. It is passed over now, as a range is. */
+  int shown = 0;
+  leveldb_writebatch_iterate(batch, &shown, is_put_of_m, is_no_delete);
+  CHECK(shown == 1);
   leveldb_write(db, writing, batch, &err);
   CHECK_OK(err);
   leveldb_writebatch_destroy(batch);
