@@ -9,7 +9,8 @@
 //!    tables are not in it. A crash after this step leaves a number without entries.
 //! 2. The edit that adds the tables becomes durable. Readers get them, but none of them has a
 //!    number at which it sees their entries. Where no memtable has anything, no flush will come to
-//!    move the head of the log, so this edit does: up to the record, which says what is in tables.
+//!    move the head of the log, so this edit does, up to the record, once the log behind the head
+//!    is long.
 //! 3. The number becomes visible, and with it all entries at once (I6).
 
 use crate::base::bounds::Bounds;
@@ -68,8 +69,9 @@ impl Committer {
             self.parts.runtime.set.note_seqno(seqno);
             // I2, I3: the log is synced up to the end of the record, and nothing before it waits
             // for a flush, so no opening needs that.
-            let is_flushed = self.parts.runtime.set.first_unflushed(&[]).is_none();
-            let active = log.active.as_ref().filter(|_| is_flushed);
+            let is_flushed = || self.parts.runtime.set.first_unflushed(&[]).is_none();
+            let moves_head = self.parts.stall_controller.is_replay_long() && is_flushed();
+            let active = log.active.as_ref().filter(|_| moves_head);
             let head = active.map(|active| LogPosition { segment: active.id(), offset: start });
             let installed = install(seqno, head);
             self.publish_ingest(&mut log, seqno, start, head.is_some() && installed.is_ok());

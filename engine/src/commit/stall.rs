@@ -169,6 +169,12 @@ impl WriteStallController {
         self.log_bytes.load(Ordering::Relaxed).saturating_sub(head)
     }
 
+    /// Returns true if recovery would have to replay half of what it may, so that the head of the
+    /// log has to move on.
+    pub fn is_replay_long(&self) -> bool {
+        self.backlog() >= self.limits.replay_bytes / 2
+    }
+
     fn begin_stall(&self, reason: StallReason) {
         self.open_stalls.begin(reason, &*self.clock, &self.health.events);
     }

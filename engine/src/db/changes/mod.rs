@@ -152,7 +152,7 @@ impl Changes {
         }
         let Changes { feed, names, followed, .. } = self;
         let take = |frame: &Frame<'_>| ChangeBatch::of(frame, names, &core.set.current());
-        feed.next(source(core, &followed), limit, take)
+        feed.next(source(core, followed), limit, take)
     }
 
     /// Returns the next batch; waits for one to be committed if there is none yet. Returns `None`
