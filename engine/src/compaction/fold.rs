@@ -261,6 +261,7 @@ pub fn run(
     let moves = Box::new(move |id| small.contains(&id));
     let mut values =
         InOrder::new(runtime, view.clone(), moves, fold.segment_bytes, IoPriority::Flush)
+            .leaving_damaged()
             .merger(OperandMerger::of(runtime, keyspace, &view, IoPriority::Flush))
             .separating(Separator::new(keyspace.id, &options));
     let mut inputs: Vec<_> =

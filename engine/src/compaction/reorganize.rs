@@ -182,6 +182,8 @@ pub struct InOrder<'a> {
     separator: Option<Separator>,
     /// Which values move; a conversion decides also where to.
     part: MovedPart,
+    /// True if a damaged value stays where it is, whatever part is moved.
+    leaves_damaged: bool,
     fetcher: Fetcher,
     /// The entries that are gathered, and the requests for their values.
     window: Vec<PendingEntry>,
@@ -220,6 +222,7 @@ impl<'a> InOrder<'a> {
             moves,
             separator,
             part: MovedPart::All,
+            leaves_damaged: false,
             fetcher,
             window,
             wants,
@@ -231,6 +234,12 @@ impl<'a> InOrder<'a> {
             merged_values: None,
             written: NewSegments::default(),
         }
+    }
+
+    /// Leaves the pointer of a damaged value as it is.
+    pub fn leaving_damaged(mut self) -> Self {
+        self.leaves_damaged = true;
+        self
     }
 
     /// Also merges operands.
@@ -354,7 +363,7 @@ impl<'a> InOrder<'a> {
     fn write(&mut self, window: FetchedWindow, output: &mut TableOutput<'_>) -> JobResult {
         self.runtime.check_closing()?;
         let FetchedWindow { entries, values: mut fetching } = window;
-        let stays_damaged = matches!(self.part, MovedPart::Strewn(_));
+        let stays_damaged = self.leaves_damaged || matches!(self.part, MovedPart::Strewn(_));
         let (segments, mut converting) = (&mut self.segments, self.part.converting());
         converting.iter_mut().for_each(|converting| converting.begin_reading());
         for mut entry in entries {

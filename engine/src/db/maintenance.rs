@@ -52,6 +52,9 @@ impl Core {
 
     /// Merges what the session and those before it left into one table and one segment, if that is
     /// in many small files or mostly dead. Requires that no other job runs and nobody writes.
+    /// Nothing depends on it, so a failure, such as a damaged block, is counted and reported, and
+    /// leaves that keyspace as it is. Fails only if the disk is full, or the database turned
+    /// read-only.
     fn fold_leftover(&self, runtime: &Runtime) -> Result<()> {
         let (set, segment_bytes) = (&self.set, self.options.segment_bytes);
         let keyspaces = set.keyspaces();
@@ -69,16 +72,23 @@ impl Core {
         };
         for keyspace in &keyspaces {
             let seen = self.snapshots.seen();
-            let report = fold::run(runtime, fold, keyspace, seen, log_end.position);
-            // A keyspace that was dropped meanwhile leaves nothing to fold.
-            if report.is_err() && keyspace.check().is_err() {
-                continue;
+            match fold::run(runtime, fold, keyspace, seen, log_end.position) {
+                Ok(report) => {
+                    self.counters.flushes.add(1);
+                    self.counters.flush_bytes_written.add(report.bytes + report.values_written);
+                    self.counters.entries_dropped.add(report.dropped);
+                }
+                // A keyspace that was dropped meanwhile leaves nothing to fold.
+                Err(_) if keyspace.check().is_err() => {}
+                Err(error) if error.kind() == ErrorKind::DiskFull => return Err(error),
+                Err(error) => {
+                    self.counters.background_errors.add(1);
+                    self.emit(Event::BackgroundError { error });
+                }
             }
-            let report = report?;
-            self.counters.flushes.add(1);
-            self.counters.flush_bytes_written.add(report.bytes + report.values_written);
-            self.counters.entries_dropped.add(report.dropped);
         }
+        // I8: after a failed sync closing says so.
+        self.health.check()?;
         flush::move_head_to(runtime, log_end).map(|_| ())
     }
 

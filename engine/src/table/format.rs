@@ -46,7 +46,7 @@
 
 use crate::base::blocks::{FileSeed, seal_footer, unseal_footer};
 use crate::base::checksum::checksum32;
-use crate::base::coding::{Reader, put_varint};
+use crate::base::coding::{MAX_VARINT_BYTES, Reader, put_varint};
 use crate::base::compression::{Codec, compress, decompress};
 use crate::base::error::{Error, Result};
 use crate::base::header::{FileKind, HEADER_BYTES};
@@ -66,6 +66,8 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 pub(super) const MOST_FILLED_BYTES: u64 = PAGE_BYTES / 16;
 /// The size in bytes of the footer of a table that is not encrypted.
 pub(super) const PLAIN_FOOTER_BYTES: usize = 64;
+/// The most bytes of a payload: a value with the deadline before it.
+pub(super) const MAX_PAYLOAD_BYTES: usize = MAX_VALUE_BYTES + MAX_VARINT_BYTES;
 /// The size of the largest block before compression, in bytes: the largest entry plus room for
 /// lengths and restarts.
 pub(super) const MAX_BLOCK_BYTES: usize = MAX_VALUE_BYTES + MAX_KEY_BYTES + (2 << 20);

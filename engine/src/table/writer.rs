@@ -11,7 +11,9 @@
 
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
-use super::format::{BlockHandle, BlockSeal, DATA_START, Footer, MOST_FILLED_BYTES, PAGE_BYTES};
+use super::format::{
+    BlockHandle, BlockSeal, DATA_START, Footer, MAX_PAYLOAD_BYTES, MOST_FILLED_BYTES, PAGE_BYTES,
+};
 use super::index::IndexBuilder;
 use super::policy::{FilterPolicy, PolicyBuilder};
 use super::properties::{Properties, Summary, TableMeta, TableOwner, dense};
@@ -20,7 +22,7 @@ use crate::base::checksum::key_hash;
 use crate::base::compression::{Codec, CompressionTrials};
 use crate::base::error::{InFile, IoContext, Result};
 use crate::base::header::{FileKind, Header};
-use crate::base::key::{KeyOrder, MAX_KEY_BYTES, MAX_VALUE_BYTES, Trailer, split_internal};
+use crate::base::key::{KeyOrder, MAX_KEY_BYTES, Trailer, split_internal};
 use crate::base::pointer::TableId;
 use crate::base::seal::DatabaseIdentity;
 use crate::env::fs::File;
@@ -156,7 +158,7 @@ impl TableWriter {
     /// of keys and values.
     pub fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
         assert!(
-            user_key.len() <= MAX_KEY_BYTES && payload.len() <= MAX_VALUE_BYTES,
+            user_key.len() <= MAX_KEY_BYTES && payload.len() <= MAX_PAYLOAD_BYTES,
             "an entry of {} + {} bytes",
             user_key.len(),
             payload.len()

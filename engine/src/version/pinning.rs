@@ -190,14 +190,16 @@ impl PinnedTree {
         let (version, begun) = (runtime.set.current(), runtime.env.clock.now());
         let mut tables: Vec<TableToPin> = all_tables(&version).collect();
         tables.sort_by_key(|table| table.level);
-        let all_bytes: u64 = tables.iter().map(|table| table.handle.meta.bytes).sum();
+        // I7: the numbers are from files.
+        let lengths = tables.iter().map(|table| table.handle.meta.bytes);
+        let all_bytes = lengths.fold(0, u64::saturating_add);
         let (mut done_bytes, mut reported) = (0, 0);
         for table in &tables {
             let fits = is_wanted(table, &self.growth.lock(), self.memory.room());
             if fits {
                 self.pin(runtime, table, |_| true);
             }
-            done_bytes += table.handle.meta.bytes;
+            done_bytes = u64::saturating_add(done_bytes, table.handle.meta.bytes);
             // A sixteenth of the tree at a time, so that listeners are not flooded.
             let sixteenths = u128::from(done_bytes) * 16 / u128::from(all_bytes.max(1));
             if sixteenths > reported {
