@@ -67,7 +67,7 @@ pub struct Options {
     /// Threads that compact. Default 1 for each two processors; from 1 to 128.
     pub compaction_threads: usize,
     /// Memtables of a keyspace that may wait for their flush while writers fill one more; once that
-    /// is full, they wait. Default 3; from 1 to 1000.
+    /// is full, they wait. Default 2; from 1 to 1000.
     pub max_immutable_memtables: usize,
     /// Number of tables in L0 from which writes are delayed a little. Default 20.
     pub level0_slowdown: usize,
@@ -160,7 +160,7 @@ impl Default for Options {
             mapped_appends: true,
             max_open_files: 512,
             compaction_threads: (processors / 2).max(1),
-            max_immutable_memtables: 3,
+            max_immutable_memtables: 2,
             level0_slowdown: 20,
             level0_stop: 36,
             background_bytes_per_second: None,

@@ -28,13 +28,13 @@ fn millis(text: &str) -> Duration {
     Duration::from_secs_f64(text.parse::<f64>().expect(text) / 1e3)
 }
 
-/// The options and facts of the rules of the tree: `limits memtables=3 slow=20 stop=36
+/// The options and facts of the rules of the tree: `limits memtables=2 slow=20 stop=36
 /// replay=512M`, which are the defaults, and `write memtables=1 level0=2 log=3M`.
 struct TreeCase(StallLimits);
 
 impl Default for TreeCase {
     fn default() -> Self {
-        let (immutables, level0_slow, level0_full, unsynced) = (3, 20, 36, MOST_UNSYNCED);
+        let (immutables, level0_slow, level0_full, unsynced) = (2, 20, 36, MOST_UNSYNCED);
         let replay_bytes = 512 << 20;
         TreeCase(StallLimits { immutables, level0_slow, level0_full, replay_bytes, unsynced })
     }

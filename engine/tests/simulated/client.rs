@@ -65,7 +65,7 @@ pub fn tiny_options() -> Options {
         write_buffer_bytes: 1 << 10,
         max_open_files: 8,
         compaction_threads: 2,
-        max_immutable_memtables: 2,
+        max_immutable_memtables: 1,
         level0_slowdown: 6,
         level0_stop: 12,
         update_table_bytes: 24 << 10,
