@@ -65,8 +65,9 @@ fn i10_writers_wait_for_no_flush_of_what_was_ingested() {
     for number in 0..30 {
         ingest(number);
         longest = longest.max(backlog());
+        assert!(longest < 48 << 10, "at 64 KiB the next one would wait for ever: {longest}");
     }
-    assert!((32 << 10..48 << 10).contains(&longest), "{longest}");
+    assert!(longest >= 32 << 10, "the head moves only once the log is long: {longest}");
     keyspace.put("put", "value").unwrap();
     let head = db.core.set.current().head;
     (30..33).for_each(&mut ingest);
