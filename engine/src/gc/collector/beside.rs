@@ -1,10 +1,13 @@
 //! Work, such as a liveness scan, on a thread beside that of value GC, which goes on meanwhile. The
-//! new thread has the priority of the thread that starts it, which was lowered already.
+//! new thread has the priority of the thread that starts it, which was lowered already. A panic in
+//! the work ends writing, as that of any job does, and is its outcome.
 //!
 //! Lock: `outcome`, a leaf, held for moments only.
 
 use crate::env::sync::{Condvar, Mutex};
 use crate::env::threads::{Join, Threads};
+use crate::version::health::Health;
+use crate::version::job::JobResult;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +16,7 @@ use std::time::Duration;
 /// What the two threads share.
 struct SideTaskShared<T> {
     /// The result of the work; `None` until it ends.
-    outcome: Mutex<Option<T>>,
+    outcome: Mutex<Option<JobResult<T>>>,
     ended: Condvar,
     is_given_up: AtomicBool,
 }
@@ -26,25 +29,28 @@ pub(super) struct Beside<T> {
 }
 
 impl<T: Send + 'static> Beside<T> {
-    /// Begins the work, which must not panic, and must end early once its flag says that it is
-    /// given up. Fails if the system has no thread left.
+    /// Begins the work `name` on a thread called `thread`. It must end early once its flag says that
+    /// it is given up. Fails if the system has no thread left.
     pub(super) fn begin(
         threads: &Arc<dyn Threads>,
-        name: &str,
-        work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+        health: &Arc<Health>,
+        (thread, name): (&str, &'static str),
+        work: impl FnOnce(&AtomicBool) -> JobResult<T> + Send + 'static,
     ) -> io::Result<Beside<T>> {
         let shared = Arc::new(SideTaskShared {
             outcome: Mutex::new(None),
             ended: Condvar::new(),
             is_given_up: AtomicBool::new(false),
         });
-        let theirs = shared.clone();
+        let (theirs, health) = (shared.clone(), health.clone());
         let work = move || {
-            let outcome = work(&theirs.is_given_up);
+            // The guard is on the thread, so that a panic is reported even if nobody takes the
+            // outcome.
+            let outcome = health.guard(name, || work(&theirs.is_given_up));
             *theirs.outcome.lock() = Some(outcome);
             theirs.ended.notify_all();
         };
-        let thread = threads.spawn(name, Box::new(work))?;
+        let thread = threads.spawn(thread, Box::new(work))?;
         Ok(Beside { shared, thread: Some(thread) })
     }
 
@@ -58,7 +64,7 @@ impl<T: Send + 'static> Beside<T> {
     }
 
     /// Returns the result of the work, which must be over.
-    pub(super) fn outcome(self) -> T {
+    pub(super) fn outcome(self) -> JobResult<T> {
         self.shared.outcome.lock().take().expect("the work is over")
     }
 }
@@ -67,7 +73,7 @@ impl<T> Drop for Beside<T> {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.shared.is_given_up.store(true, Ordering::Relaxed);
-            // Nobody needs the result, and the work does not panic.
+            // Nobody needs the result, and a panic was reported.
             let _ = thread.join();
         }
     }
@@ -77,9 +83,13 @@ impl<T> Drop for Beside<T> {
 mod tests {
     use super::*;
     use crate::env::{Env, OsSettings};
+    use crate::version::job::JobError;
 
-    fn threads() -> Arc<dyn Threads> {
-        Env::os(&OsSettings::default()).threads
+    fn begin<T: Send + 'static>(
+        work: impl FnOnce(&AtomicBool) -> JobResult<T> + Send + 'static,
+    ) -> Beside<T> {
+        let threads = Env::os(&OsSettings::default()).threads;
+        Beside::begin(&threads, &Arc::default(), ("test", "a test"), work).unwrap()
     }
 
     /// Begins work that goes on until it is given up, and then sets `said`.
@@ -90,15 +100,16 @@ mod tests {
                 std::thread::yield_now();
             }
             said.store(true, Ordering::Relaxed);
+            Ok(())
         };
-        Beside::begin(&threads(), "test", work).unwrap()
+        begin(work)
     }
 
     #[test]
     fn its_outcome_arrives() {
-        let beside = Beside::begin(&threads(), "test", |_| 7).unwrap();
+        let beside = begin(|_| Ok(7));
         while !beside.is_over_within(Duration::from_secs(1)) {}
-        assert_eq!(beside.outcome(), 7);
+        assert_eq!(beside.outcome().unwrap(), 7);
     }
 
     #[test]
@@ -109,5 +120,13 @@ mod tests {
         assert!(!beside.is_over_within(Duration::from_nanos(1)));
         drop(beside);
         assert!(said.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_panic_there_is_its_outcome() {
+        let beside = begin(|_| -> JobResult<u32> { panic!("what went wrong") });
+        while !beside.is_over_within(Duration::from_secs(1)) {}
+        let error = JobError::failure(&beside.outcome().unwrap_err()).unwrap().to_string();
+        assert!(error.contains("a test panicked: what went wrong"), "{error}");
     }
 }

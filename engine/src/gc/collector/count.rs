@@ -27,7 +27,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// A liveness scan that another thread runs.
 pub(super) struct BackgroundLivenessScan {
-    pub(super) taking: Beside<JobResult<LivenessScan>>,
+    pub(super) taking: Beside<LivenessScan>,
     pub(super) start: Start,
 }
 
@@ -97,12 +97,10 @@ impl Collector {
         }
         let scope = Arc::new(scope);
         let (theirs, context) = (scope.clone(), self.runtime.clone());
-        // The guard is inside the thread's work, so that a panic is reported even if nobody takes
-        // the result.
-        let work = move |is_given_up: &AtomicBool| {
-            context.health.guard("a liveness scan", || scan(&context, &theirs, is_given_up))
-        };
-        match Beside::begin(&self.runtime.env.threads, "cleave-liveness", work) {
+        let work = move |is_given_up: &AtomicBool| scan(&context, &theirs, is_given_up);
+        let (threads, health) = (&self.runtime.env.threads, &self.runtime.health);
+        let names = ("cleave-liveness", "a liveness scan");
+        match Beside::begin(threads, health, names, work) {
             Ok(taking) => {
                 state.counting = Some(BackgroundLivenessScan { taking, start });
                 Ok(())
