@@ -31,7 +31,6 @@ use crate::commit::group::Committer;
 use crate::compaction::picker::{CompactionCursors, RunningCompactions};
 use crate::env::sync::{Condvar, Mutex};
 use crate::env::threads::Join;
-use crate::events::Event;
 use crate::gc::collector::Collector;
 use crate::hot::StaleTrigger;
 use crate::read::demand::ScanDemands;
@@ -179,8 +178,7 @@ impl Background {
         let Err(error) = self.runtime.health.guard(&format!("thread {name}"), guarded) else {
             return;
         };
-        self.runtime.counters.background_errors.add(1);
-        self.runtime.emit(Event::BackgroundError { error: error.clone() });
+        self.runtime.report_failure(error.clone());
         self.state.lock().died = Some(error);
         self.changed.notify_all();
         self.committer.stall_controller().notify();

@@ -39,8 +39,8 @@ pub struct FeedSource<'a> {
     pub runtime: &'a Runtime,
     /// Ends, in bytes, of segments whose length the manifest did not have at the opening.
     pub log_ends: &'a BTreeMap<SegmentId, u64>,
-    /// The number that was visible when these ends were looked up, if more of the log comes from
-    /// another process: what is visible by now lies behind them.
+    /// The number that was visible when these ends were looked up, if another process writes the
+    /// log; otherwise `None`.
     pub known: Option<SeqNo>,
 }
 
@@ -51,8 +51,9 @@ struct BegunSegment {
 }
 
 impl FeedSource<'_> {
-    /// Returns the number up to which the log can be read here.
-    fn visible(&self) -> SeqNo {
+    /// Returns the number up to which the log can be read here. What another thread of a follower
+    /// has read meanwhile lies behind the ends known here.
+    pub fn visible(&self) -> SeqNo {
         self.known.unwrap_or_else(|| self.runtime.snapshots.visible())
     }
 

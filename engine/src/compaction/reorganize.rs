@@ -132,6 +132,8 @@ pub fn rewrite(
     let version = view.version.clone();
     let moves = Box::new(move |id| version.segments.contains_key(&id));
     let mut values = InOrder::new(runtime, view, moves, u64::MAX, priority).merger(merger);
+    // Of the parts that move, only what is strewn is moved without anybody asking.
+    values.leaves_damaged = matches!(part, MovedPart::Strewn(_));
     values.part = part;
     let Rewrite { input, retain, redirect, output, .. } = &mut rewrite;
     values.copy(input, retain, redirect, output)?;
@@ -182,7 +184,7 @@ pub struct InOrder<'a> {
     separator: Option<Separator>,
     /// Which values move; a conversion decides also where to.
     part: MovedPart,
-    /// True if a damaged value stays where it is, whatever part is moved.
+    /// True if the pointer of a damaged value stays as it is; else such a value is an error.
     leaves_damaged: bool,
     fetcher: Fetcher,
     /// The entries that are gathered, and the requests for their values.
@@ -236,7 +238,7 @@ impl<'a> InOrder<'a> {
         }
     }
 
-    /// Leaves the pointer of a damaged value as it is.
+    /// Leaves the pointer of a damaged value as it is, as a rewrite that nobody asked for does.
     pub fn leaving_damaged(mut self) -> Self {
         self.leaves_damaged = true;
         self
@@ -363,7 +365,7 @@ impl<'a> InOrder<'a> {
     fn write(&mut self, window: FetchedWindow, output: &mut TableOutput<'_>) -> JobResult {
         self.runtime.check_closing()?;
         let FetchedWindow { entries, values: mut fetching } = window;
-        let stays_damaged = self.leaves_damaged || matches!(self.part, MovedPart::Strewn(_));
+        let leaves_damaged = self.leaves_damaged;
         let (segments, mut converting) = (&mut self.segments, self.part.converting());
         converting.iter_mut().for_each(|converting| converting.begin_reading());
         for mut entry in entries {
@@ -378,7 +380,7 @@ impl<'a> InOrder<'a> {
                         Ok(place) => Some(Slot::Pointer(place?)),
                         // I3: as in any compaction that nobody asked for, the pointer of a damaged
                         // value stays, and reads of it say that it is damaged.
-                        Err(error) if stays_damaged && error.kind() == ErrorKind::Corruption => {
+                        Err(error) if leaves_damaged && error.kind() == ErrorKind::Corruption => {
                             None
                         }
                         Err(error) => return Err(error.into()),

@@ -8,7 +8,6 @@ use crate::compaction::level0;
 use crate::compaction::picker::pick_range;
 use crate::compaction::{flush, fold, reorganize};
 use crate::db::{Core, Db};
-use crate::events::Event;
 use crate::version::files::TableHandle;
 use crate::version::levels::{Levels, bounds};
 use crate::version::runtime::Runtime;
@@ -81,10 +80,7 @@ impl Core {
                 // A keyspace that was dropped meanwhile leaves nothing to fold.
                 Err(_) if keyspace.check().is_err() => {}
                 Err(error) if error.kind() == ErrorKind::DiskFull => return Err(error),
-                Err(error) => {
-                    self.counters.background_errors.add(1);
-                    self.emit(Event::BackgroundError { error });
-                }
+                Err(error) => runtime.report_failure(error),
             }
         }
         // I8: after a failed sync closing says so.
@@ -108,8 +104,7 @@ impl Core {
                 // A keyspace that was dropped meanwhile leaves nothing to merge.
                 Err(_) if keyspace.check().is_err() => {}
                 Err(error) => {
-                    self.counters.background_errors.add(1);
-                    self.emit(Event::BackgroundError { error: error.into() });
+                    runtime.report_failure(error.into());
                     break;
                 }
             }

@@ -261,7 +261,7 @@ impl SegmentFacts {
     }
 
     /// Returns the gain of punching; `None` if there is nothing to punch.
-    pub fn punching(&self, cost: &PunchCost) -> Option<Gain> {
+    fn punching(&self, cost: &PunchCost) -> Option<Gain> {
         let runs = self.dead_runs.filter(|runs| runs.count > 0)?;
         let cost = runs.count.saturating_mul(cost.call_bytes());
         Some(Gain { how: How::Punch, won: runs.bytes, moved: 0, cost })

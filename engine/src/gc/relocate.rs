@@ -168,7 +168,6 @@ impl<'a> Job<'a> {
         self.report.records = sources.iter().map(|source| source.moved.len() as u64).sum();
         if self.report.records > 0 {
             output.finish()?;
-            self.report.bytes_moved = output.segments().bytes;
             self.output = Some(output);
         }
         // Otherwise all records died meanwhile, and the file goes.
@@ -262,8 +261,9 @@ impl<'a> Job<'a> {
             self.report.records > 0,
             "I3: records that were moved are in the new segment"
         );
-        let NewSegments { mut changes, handles, .. } =
+        let NewSegments { mut changes, handles, bytes } =
             self.output.as_ref().map(SegmentOutput::segments).unwrap_or_default();
+        self.report.bytes_moved = bytes;
         let add = |meta: RelocationMeta| Change::AddRelocation { meta: Arc::new(meta) };
         changes.extend(self.metas.drain(..).map(add));
         let (freed, replaced) = (&self.freed, &self.replaced);

@@ -20,10 +20,10 @@ const COPY_BYTES: usize = 1 << 20;
 
 impl Recovered {
     /// Makes what recovery found durable. If the last session closed cleanly, the manifest is
-    /// synced and nothing else changes. Otherwise what a crash left is
-    /// settled in this order: the log and the copy of the torn bytes are made durable, segments
-    /// behind the torn one are emptied, a new manifest comes into force, orphans are removed, the
-    /// torn bytes are cut off. After a crash in between, the next opening repeats it.
+    /// synced and nothing else changes. Otherwise what a crash left is settled in this order: the
+    /// log and the copy of the torn bytes are made durable, segments behind the torn one are
+    /// emptied, a new manifest comes into force, orphans are removed, the torn bytes are cut off.
+    /// After a crash in between, the next opening repeats it.
     pub fn settle(&mut self, env: &Env) -> Result<()> {
         let tables = self.set.tables().clone();
         let dir = &tables.dir;

@@ -94,6 +94,12 @@ impl Runtime {
         self.health.events.emit(event);
     }
 
+    /// Counts and reports the failure of work in the background on which nothing depends.
+    pub fn report_failure(&self, error: Error) {
+        self.counters.background_errors.add(1);
+        self.emit(Event::BackgroundError { error });
+    }
+
     /// Returns true once the database is closing.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)

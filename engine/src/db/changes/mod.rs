@@ -250,11 +250,7 @@ impl Changes {
 
     /// Returns the number up to which batches are handed out now.
     fn limit(&self, core: &Core) -> SeqNo {
-        // What another thread of a follower has read meanwhile lies behind the ends known here.
-        let visible = match core.follower {
-            Some(_) => self.followed.0.visible,
-            None => core.snapshots.visible(),
-        };
+        let visible = source(core, &self.followed).visible();
         if self.options.visible {
             return visible;
         }
