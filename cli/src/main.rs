@@ -22,6 +22,7 @@ mod place;
 mod progress;
 mod random;
 mod report;
+mod sync;
 mod text;
 mod time;
 mod top;

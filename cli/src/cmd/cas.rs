@@ -3,8 +3,7 @@
 use crate::args::{CreateKeyspace, Durable, Hex, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
-use crate::output::Output;
-use crate::output::note;
+use crate::output::{Output, note};
 use crate::text;
 use clap::Args;
 use cleavedb::{Exchange, Expected, Options, Versioned, WriteOptions};

@@ -3,8 +3,7 @@
 use crate::args::{Hex, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
-use crate::output::Output;
-use crate::output::note;
+use crate::output::{Output, note};
 use crate::time;
 use clap::Args;
 use std::ffi::OsString;

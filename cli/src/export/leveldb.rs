@@ -6,6 +6,7 @@ use crate::import::cursor::{put_prefixed, put_varint};
 use crate::import::lsm::LogBytes;
 use crate::place::{self, PathKind};
 use crate::progress::Progress;
+use crate::sync::sync_dir;
 use cleavedb::{Error, ErrorKind, Keyspace, ReadOptions, Result};
 use std::fs::{self, File};
 use std::io::Write;
@@ -88,11 +89,6 @@ fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
     let failed = |error| Error::io("write", path, error);
     let mut file = File::create_new(path).map_err(failed)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
-}
-
-fn sync_dir(dir: &Path) -> Result<()> {
-    let synced = File::open(dir).and_then(|dir| dir.sync_all());
-    synced.map_err(|error| Error::io("sync", dir, error))
 }
 
 /// Returns the manifest: one record with the comparator, the counters, and the tables.

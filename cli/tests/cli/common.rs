@@ -1,9 +1,10 @@
 //! The helpers of all tests of the command: a directory of their own and the real program.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufReader, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 /// A directory that is removed when the test has passed.
 pub(crate) struct Dir(PathBuf);
@@ -40,6 +41,20 @@ pub(crate) fn cleave(dir: &Dir, args: &[&str]) -> Command {
     command
 }
 
+/// Starts the program, and returns it with its input and its output.
+pub(crate) fn start(
+    dir: &Dir,
+    args: &[&str],
+    stderr: Stdio,
+) -> (Child, ChildStdin, BufReader<ChildStdout>) {
+    let mut command = cleave(dir, args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
+    let mut child = command.spawn().unwrap();
+    let input = child.stdin.take().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    (child, input, output)
+}
+
 /// Runs the program with `input` to its end.
 pub(crate) fn run(dir: &Dir, args: &[&str], input: &[u8]) -> Output {
     let mut command = cleave(dir, args);
@@ -59,4 +74,16 @@ pub(crate) fn ok(dir: &Dir, args: &[&str], input: &[u8]) -> Vec<u8> {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "cleave {args:?}: {}\n{stderr}", output.status);
     output.stdout
+}
+
+/// Text with a record for each of these numbers.
+pub(crate) fn lines(numbers: Range<u32>) -> String {
+    numbers.map(|number| format!("key{number:04}\tvalue {number}\n")).collect()
+}
+
+/// How many notes of interrupted loads there are in the database `DB`.
+pub(crate) fn notes(dir: &Dir) -> usize {
+    let left = fs::read_dir(dir.path().join("DB")).unwrap();
+    let names = left.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("loading-")).count()
 }

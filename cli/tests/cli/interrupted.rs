@@ -1,29 +1,19 @@
 //! A load that a signal ends says how far it came, and is resumed from there.
 
-use crate::common::{Dir, cleave, ok};
-use std::io::{BufRead, BufReader, Write};
+use crate::common::{Dir, lines, notes, ok, start};
+use std::io::{BufRead, Write};
 use std::process::{Command, Stdio};
 
 const WORDS: [&str; 7] = ["load", "DB", "-", "--batch", "100", "--ack", "--resume"];
-
-fn lines(numbers: std::ops::Range<u32>) -> String {
-    numbers.map(|number| format!("key{number:04}\tvalue {number}\n")).collect()
-}
 
 /// Such a load was as lost as a killed one: nobody knew how many lines were stored.
 #[test]
 fn an_interrupted_load_is_resumed() {
     for signal in ["INT", "TERM", "HUP"] {
         let dir = Dir::new(&format!("interrupted-{signal}"));
-        let mut load = cleave(&dir, &WORDS[..6])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut input = load.stdin.take().unwrap();
+        let (load, mut input, output) = start(&dir, &WORDS[..6], Stdio::piped());
         input.write_all(lines(0..250).as_bytes()).unwrap();
-        let mut acks = BufReader::new(load.stdout.take().unwrap()).lines();
+        let mut acks = output.lines();
         for expected in ["100", "200"] {
             assert_eq!(acks.next().unwrap().unwrap(), expected);
         }
@@ -44,11 +34,7 @@ fn an_interrupted_load_is_resumed() {
         let all = lines(1000..1000 + stored) + &lines(stored..400);
         ok(&dir, &WORDS, all.as_bytes());
         assert_eq!(ok(&dir, &["dump", "DB"], b""), lines(0..400).into_bytes());
-        let left = std::fs::read_dir(dir.path().join("DB")).unwrap();
-        let notes = left.filter(|name| {
-            name.as_ref().unwrap().file_name().to_string_lossy().starts_with("loading-")
-        });
-        assert_eq!(notes.count(), 0, "a complete load leaves no note");
+        assert_eq!(notes(&dir), 0, "a complete load leaves no note");
     }
 }
 

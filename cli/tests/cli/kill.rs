@@ -5,11 +5,11 @@
 //! By default a few rounds on a small input. The acceptance run:
 //! `CLEAVE_KILLS=20 CLEAVE_LINES=800000 cargo test --release --test cli kills`.
 
-use crate::common::{Dir, cleave, ok};
+use crate::common::{Dir, ok, start};
 use std::fmt::Write as _;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::thread;
@@ -70,14 +70,8 @@ fn input(lines: u64, round: u64) -> String {
 /// Returns how many lines had been acknowledged when it was killed.
 fn load_and_kill(dir: &Dir, input: &str, enough: u64) -> u64 {
     let batch = BATCH.to_string();
-    let mut child = cleave(dir, &["load", "DB", "--ack", "--batch", &batch])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let mut acks = BufReader::new(child.stdout.take().unwrap());
+    let words = ["load", "DB", "--ack", "--batch", &batch];
+    let (mut child, mut stdin, mut acks) = start(dir, &words, Stdio::null());
     let acknowledged = thread::scope(|scope| {
         // It gets the whole input but not its end, so it can't be done before it is killed; the
         // kill ends this write at the latest.

@@ -1,23 +1,13 @@
 //! What a load says is stored is stored, whatever ended it, and a resumed one leaves nothing out.
 
-use crate::common::{Dir, cleave, ok, run};
+use crate::common::{Dir, lines, notes, ok, run, start};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, Write};
 use std::process::Stdio;
-
-fn lines(numbers: std::ops::Range<u32>) -> String {
-    numbers.map(|number| format!("key{number:04}\tvalue {number}\n")).collect()
-}
 
 /// A line whose key is over the limit of 64 KiB.
 fn refused() -> String {
     format!("{}\tvalue\n", "k".repeat((64 << 10) + 1))
-}
-
-fn notes(dir: &Dir) -> usize {
-    let left = fs::read_dir(dir.path().join("DB")).unwrap();
-    let names = left.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with("loading-")).count()
 }
 
 /// A batch that the database refused counted as stored: the load had given it away, found nothing
@@ -62,17 +52,11 @@ fn a_refused_record_alone_is_an_error() {
 
 /// Begins a load of `text` with these words, and kills it once it has acknowledged something.
 fn load_and_kill(dir: &Dir, words: &[&str], text: &str) {
-    let mut load = cleave(dir, &[words, &["--ack"]].concat())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let words = [words, &["--ack"]].concat();
     // The input has no end before the kill, so the load can't be complete.
-    let mut input = load.stdin.take().unwrap();
+    let (mut load, mut input, output) = start(dir, &words, Stdio::null());
     input.write_all(text.as_bytes()).unwrap();
-    let mut acks = BufReader::new(load.stdout.take().unwrap()).lines();
-    acks.next().expect("it is acknowledged").unwrap();
+    output.lines().next().expect("it is acknowledged").unwrap();
     load.kill().unwrap();
     load.wait().unwrap();
 }
@@ -108,16 +92,11 @@ fn rejected_lines_before_a_note_survive_a_kill() {
     // The progress is noted every 64 MiB.
     let large = "v".repeat(1 << 20);
     let filler: String = (0..64).map(|number| format!("large{number}\t{large}\n")).collect();
-    let mut load = cleave(&dir, &[&words[..], &["--ack"]].concat())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut input = load.stdin.take().unwrap();
+    let (mut load, mut input, output) =
+        start(&dir, &[&words[..], &["--ack"]].concat(), Stdio::null());
     let text = lines(0..1) + "bad\n" + &filler + &lines(1..3);
     input.write_all(text.as_bytes()).unwrap();
-    let mut acks = BufReader::new(load.stdout.take().unwrap()).lines();
+    let mut acks = output.lines();
     // What is acknowledged behind the noted line comes after the note.
     while acks.next().unwrap().unwrap() != "68" {}
     load.kill().unwrap();

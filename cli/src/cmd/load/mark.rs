@@ -3,6 +3,7 @@
 
 use super::Load;
 use crate::random::hash;
+use crate::sync::sync_dir_of;
 use cleavedb::{Error, Result};
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -85,9 +86,7 @@ impl LoadMark {
         // then resumes the earlier one. After it there is no note until this load writes its own:
         // resumed before that, it starts at the beginning. A load that was complete did not make
         // sure that its note is gone, so this is done even where none was seen.
-        let dir = self.path.parent().unwrap_or(Path::new("."));
-        let synced = File::open(dir).and_then(|dir| dir.sync_all());
-        synced.map_err(|error| Error::io("sync the directory", dir, error))
+        sync_dir_of(&self.path)
     }
 
     /// Forgets it: the load is complete.

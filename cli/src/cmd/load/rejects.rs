@@ -2,6 +2,7 @@
 
 use crate::format::read::{Record, Records};
 use crate::output::note;
+use crate::sync::sync_dir_of;
 use crate::text::{counted, human_count};
 use cleavedb::{Error, Result};
 use std::fs::{File, OpenOptions};
@@ -80,10 +81,7 @@ impl Rejects {
             return Ok(());
         }
         file.get_ref().sync_all().map_err(failed)?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let dir = parent.unwrap_or(Path::new("."));
-        let synced = File::open(dir).and_then(|dir| dir.sync_all());
-        synced.map_err(|error| Error::io("sync the directory", dir, error))
+        sync_dir_of(path)
     }
 
     /// Makes sure of the file, and tells what was left out. Returns true if something was.
