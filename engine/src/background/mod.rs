@@ -178,7 +178,7 @@ impl Background {
         let Err(error) = self.runtime.health.guard(&format!("thread {name}"), guarded) else {
             return;
         };
-        self.runtime.report_failure(error.clone());
+        self.runtime.note_background_error(error.clone());
         self.state.lock().died = Some(error);
         self.changed.notify_all();
         self.committer.stall_controller().notify();

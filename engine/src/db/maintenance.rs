@@ -80,7 +80,7 @@ impl Core {
                 // A keyspace that was dropped meanwhile leaves nothing to fold.
                 Err(_) if keyspace.check().is_err() => {}
                 Err(error) if error.kind() == ErrorKind::DiskFull => return Err(error),
-                Err(error) => runtime.report_failure(error),
+                Err(error) => runtime.note_background_error(error),
             }
         }
         // I8: after a failed sync closing says so.
@@ -104,7 +104,7 @@ impl Core {
                 // A keyspace that was dropped meanwhile leaves nothing to merge.
                 Err(_) if keyspace.check().is_err() => {}
                 Err(error) => {
-                    runtime.report_failure(error.into());
+                    runtime.note_background_error(error.into());
                     break;
                 }
             }

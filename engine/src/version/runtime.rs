@@ -95,7 +95,7 @@ impl Runtime {
     }
 
     /// Counts and reports the failure of work in the background on which nothing depends.
-    pub fn report_failure(&self, error: Error) {
+    pub fn note_background_error(&self, error: Error) {
         self.counters.background_errors.add(1);
         self.emit(Event::BackgroundError { error });
     }

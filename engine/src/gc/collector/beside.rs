@@ -29,8 +29,8 @@ pub(super) struct Beside<T> {
 }
 
 impl<T: Send + 'static> Beside<T> {
-    /// Begins the work `name` on a thread called `thread`. It must end early once its flag says that
-    /// it is given up. Fails if the system has no thread left.
+    /// Begins the work `name` on a thread called `thread`. It must end early once its flag says
+    /// that it is given up. Fails if the system has no thread left.
     pub(super) fn begin(
         threads: &Arc<dyn Threads>,
         health: &Arc<Health>,
