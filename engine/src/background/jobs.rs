@@ -6,6 +6,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::base::size::sized;
 use crate::compaction::job::CompactionReport;
+use crate::compaction::picker::Pick;
 use crate::compaction::{convert, deletions, flush, job, level0, reorganize, stale};
 use crate::events::Event;
 use crate::throttle::reads::{Pressure, level0_presses};
@@ -190,7 +191,7 @@ impl Background {
             CompactionReason::ScanOrder(moves) => {
                 self.put_in_order(runtime, chosen, *moves, seen)?
             }
-            _ => job::run(runtime, keyspace, levels, pick, seen)?,
+            _ => job::run(runtime, keyspace, levels, pick, seen, self.room_to_move_in(pick))?,
         };
         let took = runtime.env.clock.since(begun);
         runtime.counters.latencies.compaction.add(took);
@@ -217,6 +218,13 @@ impl Background {
         counters.filtered_entries_dropped.add(report.filter.dropped);
         counters.filtered_entries_changed.add(report.filter.changed);
         Ok(report)
+    }
+
+    /// Returns how many bytes of values a compaction may move into the tree: what they leave dead
+    /// in segments takes space until value GC frees it.
+    fn room_to_move_in(&self, pick: &Pick) -> u64 {
+        let room = self.committer.room_for_job().saturating_sub(pick.bytes());
+        room.min(self.collector.room()).min(self.committer.log().segment_bytes())
     }
 
     /// Refuses a compaction whose output, with the values that it rewrites, may not fit on the disk

@@ -96,6 +96,16 @@ impl ValueHomes {
         })
     }
 
+    /// Returns what separates the values that move out.
+    pub fn separator(&self) -> &Separator {
+        &self.separator
+    }
+
+    /// Returns the bytes from which values belong in segments.
+    pub fn least_separated(&self) -> usize {
+        self.separator.least_bytes()
+    }
+
     /// Returns true if a value of `bytes` bytes belongs into the tree.
     pub fn is_inline(&self, bytes: usize) -> bool {
         !self.separator.separates(bytes)
@@ -166,7 +176,7 @@ impl ValueHomes {
     }
 }
 
-/// What a conversion has done.
+/// What a conversion has done, or a compaction that brings values home (`homing.rs`).
 #[derive(Debug, Default, Clone, Copy)]
 pub struct MovedValues {
     /// The number of values that moved from segments into the tree.
@@ -247,7 +257,7 @@ impl Converting {
 
     /// Returns the separator of values that move out.
     pub fn separator(&self) -> &Separator {
-        &self.homes.separator
+        self.homes.separator()
     }
 }
 

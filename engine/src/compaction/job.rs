@@ -8,6 +8,7 @@ use crate::base::key::{SeqNo, Trailer};
 use crate::compaction::convert::MovedValues;
 use crate::compaction::early;
 use crate::compaction::filtering::{FilterReport, Filtered, Filtering};
+use crate::compaction::homing::Homing;
 use crate::compaction::operands::OperandMerger;
 use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::picker::{Pick, span};
@@ -47,7 +48,7 @@ pub struct CompactionReport {
     pub moved: bool,
     /// What the keyspace's filter decided.
     pub filter: FilterReport,
-    /// The values that a conversion moved.
+    /// The values that moved to where the settings say.
     pub moved_values: MovedValues,
     /// The tables that were written.
     pub outputs: Vec<Arc<TableMeta>>,
@@ -145,13 +146,15 @@ fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
     Ok(MergeIter::new(order, inputs))
 }
 
-/// Runs `pick`, which was made for the tables `levels` of `keyspace`.
+/// Runs `pick`, which was made for the tables `levels` of `keyspace`. It may move values of
+/// `moves_in` bytes into the tree.
 pub fn run(
     runtime: &Runtime,
     keyspace: &Arc<KeyspaceState>,
     levels: &Levels,
     pick: &Pick,
     seen: SeenSeqnos,
+    moves_in: u64,
 ) -> JobResult<CompactionReport> {
     let down = pick.output_level.checked_sub(pick.level);
     assert!(down.is_some_and(|down| down <= 1), "I6: entries go down level by level");
@@ -168,11 +171,13 @@ pub fn run(
         install(runtime, keyspace, pick, &metas, NewSegments::default(), None)?;
         return Ok(CompactionReport { moved: true, ..Default::default() });
     }
+    // Where a next compaction would write the value again, it stays in its segment.
+    let is_deepest = levels.deepest().is_none_or(|deepest| deepest <= pick.output_level);
+    let homing = Homing::of(runtime, keyspace, if is_deepest { moves_in } else { 0 });
     let is_filtered = runtime.filters.contains_key(&keyspace.name);
     if !is_filtered && keyspace.merging().is_none() {
-        let mut rewrite = prepare(runtime, keyspace, levels, pick, seen, &runtime.set.current())?;
-        rewrite.copy(None, None)?;
-        return rewrite.install(NewSegments::default(), || ());
+        let rewrite = prepare(runtime, keyspace, levels, pick, seen, &runtime.set.current())?;
+        return rewrite.run(CopySteps { homing, ..CopySteps::default() });
     }
     // The view's version resolves pointers, also those of values that the filter asks for or that
     // are merged. It keeps the segments from being removed meanwhile.
@@ -180,20 +185,18 @@ pub fn run(
     if let Err(dropped) = keyspace.check() {
         return Err(JobError::Obsolete(dropped));
     }
-    let mut rewrite = prepare(runtime, keyspace, levels, pick, seen, &view.version)?;
-    let mut merger = OperandMerger::of(runtime, keyspace, &view, IoPriority::Compaction);
-    let mut filtering =
-        is_filtered.then(|| Filtering::new(runtime, keyspace, view, pick.output_level));
-    rewrite.copy(merger.as_mut(), filtering.as_mut())?;
-    rewrite.filter = filtering.as_ref().map_or(rewrite.filter, |filtering| filtering.report);
-    let (mut segments, filtered) = match filtering {
-        Some(filtering) => filtering.finish().map(|(segments, values)| (segments, Some(values)))?,
-        None => (NewSegments::default(), None),
-    };
-    let merged_values = OperandMerger::finish(merger, &mut segments)?;
-    rewrite.install(segments, || {
-        [filtered, merged_values].into_iter().flatten().for_each(|it| it.keep())
-    })
+    let rewrite = prepare(runtime, keyspace, levels, pick, seen, &view.version)?;
+    let merger = OperandMerger::of(runtime, keyspace, &view, IoPriority::Compaction);
+    let filtering = is_filtered.then(|| Filtering::new(runtime, keyspace, view, pick.output_level));
+    rewrite.run(CopySteps { merger, filtering, homing })
+}
+
+/// What a compaction does to the entries that it copies, in this order.
+#[derive(Default)]
+struct CopySteps<'a> {
+    merger: Option<OperandMerger<'a>>,
+    filtering: Option<Filtering<'a>>,
+    homing: Option<Homing<'a>>,
 }
 
 /// A compaction that rewrites tables: what it reads, what it keeps of that, and where that goes.
@@ -253,18 +256,31 @@ pub fn prepare<'a>(
 }
 
 impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
-    /// Writes the entries that must be kept, and that the filter keeps; separated values stay where
-    /// they are unless it changes them.
-    fn copy(
-        &mut self,
-        merger: Option<&mut OperandMerger<'_>>,
-        filtering: Option<&mut Filtering<'_>>,
-    ) -> JobResult {
-        let Rewrite { runtime, input, retain, redirect, output, .. } = self;
-        let asked = (merger, filtering);
+    /// Writes the entries that must be kept, after these steps, and installs the result. Separated
+    /// values stay where they are unless a step changes or moves them.
+    fn run(mut self, steps: CopySteps<'_>) -> JobResult<CompactionReport> {
+        let CopySteps { mut merger, mut filtering, mut homing } = steps;
+        let Rewrite { runtime, input, retain, redirect, output, .. } = &mut self;
+        let asked = (merger.as_mut(), filtering.as_mut());
         copy_filtered(runtime, input, retain, redirect, asked, |key, trailer, payload| {
+            let at_home = match &mut homing {
+                Some(homing) => homing.entry(key, trailer, payload)?,
+                None => None,
+            };
+            let (trailer, payload) = at_home.unwrap_or((trailer, payload));
             output.add(key, trailer, payload)
-        })
+        })?;
+        self.filter = filtering.as_ref().map_or(self.filter, |filtering| filtering.report);
+        let (mut segments, filtered) = match filtering {
+            Some(it) => it.finish().map(|(segments, values)| (segments, Some(values)))?,
+            None => (NewSegments::default(), None),
+        };
+        let merged = OperandMerger::finish(merger, &mut segments)?;
+        let (moved_values, moved_out) = Homing::finish(homing, &mut segments)?;
+        let report = self.install(segments, || {
+            [filtered, merged, moved_out].into_iter().flatten().for_each(|it| it.keep())
+        })?;
+        Ok(CompactionReport { moved_values, ..report })
     }
 
     /// Replaces the inputs by the new tables with one edit, which adds `segments` too, and calls

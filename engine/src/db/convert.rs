@@ -120,7 +120,7 @@ impl Conversion<'_> {
     }
 
     /// Compacts L0 unless it is converted: its tables overlap, so none can be rewritten alone. That
-    /// moves no separated value.
+    /// moves values on the way, or leaves them to the walk over the level below.
     fn lower_level0(&mut self) -> Result<()> {
         let mut old = BTreeSet::new();
         let view = self.keyspace.view();

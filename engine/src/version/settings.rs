@@ -80,12 +80,20 @@ impl Separation {
 pub struct KeyspaceOptions {
     /// The policy for separating large values. Default: `Auto`, at flush, or at write where the log
     /// gets to the device anyway. `Off` suits keyspaces that are mostly scanned in short ranges. A
-    /// changed policy holds for later writes and flushes: values that are in files stay where they
-    /// are until [`Keyspace::convert`](crate::Keyspace::convert) moves them.
+    /// changed policy holds for later writes and flushes. What is in files follows as compactions
+    /// come to it (`convert_in_compactions`), or at once with
+    /// [`Keyspace::convert`](crate::Keyspace::convert).
     pub separation: Separation,
     /// Values of at least this many bytes are separated. Default 1024. 0 separates every value;
     /// smaller thresholds save compaction work and cost scan speed.
     pub separation_threshold: usize,
+    /// Whether compactions move stored values to where `separation` and `separation_threshold` say
+    /// now. Default: true. A value that is inline and large moves to a segment with the first
+    /// compaction of its key, which costs no more than to write it inline again. One in a segment
+    /// that is small, or that nothing separates any more, moves into the tree with a compaction to
+    /// the deepest level, once flushes, value GC or scans have put it in a sorted segment, and
+    /// while its old record fits below the ceiling of space.
+    pub convert_in_compactions: bool,
     /// The codec of separated values, each compressed alone. Default: none. lz4 is cheap; zstd
     /// needs the feature of that name.
     pub value_codec: Codec,
@@ -132,6 +140,7 @@ impl Default for KeyspaceOptions {
         KeyspaceOptions {
             separation: Separation::Auto,
             separation_threshold: 1024,
+            convert_in_compactions: true,
             value_codec: Codec::None,
             value_compression_min_bytes: 512,
             block_codec: Codec::Lz4,
@@ -355,9 +364,10 @@ impl KeyspaceOptions {
     /// ```
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        let rows: [(&str, String); 12] = [
+        let rows: [(&str, String); 13] = [
             ("separation", self.separation.name().into()),
             ("separation_threshold", self.separation_threshold.to_string()),
+            ("convert_in_compactions", self.convert_in_compactions.to_string()),
             ("value_codec", codec_name(self.value_codec).into()),
             ("value_compression_min_bytes", self.value_compression_min_bytes.to_string()),
             ("block_codec", codec_name(self.block_codec).into()),
@@ -406,6 +416,7 @@ impl KeyspaceOptions {
                 self.separation = known.ok_or_else(|| wrong(name, value))?;
             }
             "separation_threshold" => self.separation_threshold = parsed(name, value)?,
+            "convert_in_compactions" => self.convert_in_compactions = parsed(name, value)?,
             "value_codec" => self.value_codec = codec(value)?,
             "value_compression_min_bytes" => {
                 self.value_compression_min_bytes = parsed(name, value)?
@@ -455,6 +466,7 @@ mod tests {
             let options = KeyspaceOptions {
                 separation,
                 separation_threshold: 7,
+                convert_in_compactions: false,
                 value_codec: Codec::Lz4,
                 table_bytes: 1 << 20,
                 default_ttl: Some(Duration::from_millis(1500)),

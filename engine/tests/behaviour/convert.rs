@@ -1,6 +1,6 @@
 //! Conversion: after the settings of a keyspace have changed, stored values move to where they say.
 
-use crate::common::{self, separating};
+use crate::common;
 use cleavedb::{
     Codec, ConvertOptions, ConvertReport, Db, ErrorKind, Expiry, GcOptions, Keyspace,
     KeyspaceOptions, Options, ReadOptions, Separation, WriteOptions, merge_operators,
@@ -10,12 +10,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// Returns settings as [`common::separating`] does, with which only conversions move values.
+fn separating(threshold: Option<usize>) -> KeyspaceOptions {
+    KeyspaceOptions { convert_in_compactions: false, ..common::separating(threshold) }
+}
+
 /// Returns all policies with thresholds that put other values apart.
 fn settings() -> Vec<KeyspaceOptions> {
     let of = |separation, separation_threshold| KeyspaceOptions {
         separation,
         separation_threshold,
-        ..common::tiny_keyspace()
+        ..separating(None)
     };
     let mut all = vec![of(Separation::Off, 100)];
     for threshold in [0, 100, 1000] {

@@ -27,6 +27,7 @@ mod filters;
 mod follow;
 mod foreign;
 mod gc;
+mod homing;
 mod ingest;
 mod keyspaces;
 mod kinds;

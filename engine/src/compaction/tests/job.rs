@@ -42,7 +42,7 @@ fn run(lines: &[&str]) -> String {
                 let (runtime, keyspace) = (&world.runtime, &world.keyspace);
                 let snapshots = snapshots.clone();
                 let seen = SeenSeqnos { snapshots, visible, ..SeenSeqnos::default() };
-                let report = job::run(runtime, keyspace, &levels, &pick, seen);
+                let report = job::run(runtime, keyspace, &levels, &pick, seen, 0);
                 let report = report.unwrap();
                 text += &world.tables(mark);
                 text += &match report.moved {

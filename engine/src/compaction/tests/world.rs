@@ -34,7 +34,7 @@ pub struct JobWorld {
 
 impl JobWorld {
     /// Creates an empty keyspace whose tables are split at `table_bytes` and hold what they are
-    /// given without compression.
+    /// given, in place and without compression.
     pub fn new(table_bytes: u64) -> JobWorld {
         JobWorld::merging(table_bytes, None)
     }
@@ -60,6 +60,7 @@ impl JobWorld {
         let options = KeyspaceOptions {
             table_bytes,
             memtable_bytes: table_bytes,
+            convert_in_compactions: false,
             block_codec: Codec::None,
             block_bytes: 1024,
             merge_operator: operator.map(str::to_owned),
