@@ -32,6 +32,8 @@ FIGURES = {
 LOADS = ["gc-load", *HOT]
 # These overwrite nothing.
 READS = ["pinned-tree"]
+# To these the bounds of space mean something.
+BOUNDED = ["space", "space-drop", "space-expiry", "gc-cost", "reorganize"]
 SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -68,7 +70,10 @@ def arguments():
         help="of the figures of the update table: only that [all]",
     )
     parser.add_argument("--out", default=HERE / "record", type=Path, help="[bench/record]")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if bounds(given) and given.figure not in [*BOUNDED, "all"]:
+        parser.error(f"--ceiling and --settled mean nothing to {given.figure}")
+    return given
 
 
 def command_line(given):
@@ -95,13 +100,8 @@ def bounds(given):
     return {name: bound for name, bound in both.items() if bound is not None}
 
 
-def main():
-    """The command; 0 if all was measured."""
-    given = arguments()
-    if not given.cleave.is_file():
-        sys.exit(f"{given.cleave} is not there; run cargo build --release -p cleavedb-cli")
-    given.dir.mkdir(parents=True, exist_ok=True)
-    measure.open_files_limit()
+def setting_of(given, name):
+    """What a figure measures with; each store of those that take the bounds of space has them."""
     setting = Setting(
         cleave=Cleave(str(given.cleave)),
         folder=given.dir,
@@ -120,11 +120,26 @@ def main():
         ],
         cases=[case for case in CASES if case.name in (given.case or [case.name])],
     )
+    if name in BOUNDED:
+        setting.cleave.always = {
+            "max_space_amplification": setting.ceiling,
+            "settled_space_amplification": setting.settled,
+        }
+    return setting
+
+
+def main():
+    """The command; 0 if all was measured."""
+    given = arguments()
+    if not given.cleave.is_file():
+        sys.exit(f"{given.cleave} is not there; run cargo build --release -p cleavedb-cli")
+    given.dir.mkdir(parents=True, exist_ok=True)
+    measure.open_files_limit()
     for name in FIGURES if given.figure == "all" else [given.figure]:
         print(f"== {name}", file=sys.stderr)
         title = FIGURES[name].__doc__.rstrip(".")
         try:
-            sections = FIGURES[name](setting)
+            sections = FIGURES[name](setting_of(given, name))
         except BenchError as error:
             sys.exit(f"bench: {error}")
         text = record.page(title, command_line(given), given.dir, sections)

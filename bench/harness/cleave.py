@@ -6,7 +6,7 @@ With `--json` it prints one object a line for each workload, with `workload`, `o
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 class BenchError(Exception):
@@ -18,13 +18,15 @@ class Cleave:
     """How to call it."""
 
     program: str
+    # Flags that each `cleave bench` gets: what a figure sets for all of its stores.
+    always: dict = field(default_factory=dict)
 
     def bench(self, store, workload, **flags):
         """The command line for a workload, or several with commas between; `value_size=1024`
         becomes `--value-size 1024`.
         """
         command = [self.program, "bench", str(store), workload]
-        for name, value in flags.items():
+        for name, value in {**self.always, **flags}.items():
             flag = "--" + name.replace("_", "-")
             if value is True:
                 command.append(flag)

@@ -36,6 +36,7 @@ def gc_cost(setting):
         f"{setting.data_bytes / 1e9:.2f} GB of keys of {KEY_BYTES} B and values, loaded in random "
         f"order and overwritten once; each run begins with a copy of that store, overwrites it "
         f"{total:g} times by one thread, durability `os`, while another gets random keys. "
+        f"{setting.told_bounds()} "
         f"Memory limit {setting.memory_bytes // MIB} MiB where control groups allow it.",
     ]
     for case in setting.cases:
@@ -88,6 +89,7 @@ def reorganize(setting):
         f"{setting.data_bytes / 1e9:.2f} GB of keys of {KEY_BYTES} B and values, loaded in random "
         "order and overwritten once, evenly; then `cleave reorganize`. The other store has the "
         "same keys, loaded in their order. Whole scans with values, each from a cold cache. "
+        f"{setting.told_bounds()} "
         f"Memory limit {setting.memory_bytes // MIB} MiB where control groups allow it.",
     ]
     for value_size, chosen in rows.items():

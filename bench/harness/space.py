@@ -145,8 +145,7 @@ def space(setting):
     sections = [
         f"{setting.data_bytes / 1e9:.2f} GB of keys of {KEY_BYTES} B and values, loaded in random "
         f"order, settled, then overwritten {setting.total:g} times by one thread, durability `os`; "
-        f"then {setting.idle_seconds} s without a call. Ceiling {setting.ceiling:g}, settled bound "
-        f"{setting.settled:g}. "
+        f"then {setting.idle_seconds} s without a call. {setting.told_bounds()} "
         f"Memory limit {setting.memory_bytes // MIB} MiB where control groups allow it. Space is "
         "allocated blocks over live keys and values, every 200 ms after the load; device bytes are "
         "those of the whole machine while it was overwritten, those until all was at rest in "
@@ -176,9 +175,7 @@ def overwritten(setting, case):
     live_bytes = num * (KEY_BYTES + case.value_size)
     store = settled_store(setting, "space", case.value_size, num)
     sampler = Sampler(store, Device(setting.folder))
-    command = setting.cleave.overwrite(
-        store, num, case, setting.total, idle=setting.idle_seconds, **setting.bounds()
-    )
+    command = setting.cleave.overwrite(store, num, case, setting.total, idle=setting.idle_seconds)
     result = setting.run(command, sample=sampler)
     work = cleave.workload(result, "overwrite")
     _, stats = cleave.parse(result)
@@ -229,7 +226,8 @@ def space_drop(setting):
     return [
         f"{num:,} keys, values of {case.value_size} B, loaded in random order and settled; then "
         f"all deleted, and the store left open and idle for {setting.idle_seconds} s. Space is "
-        "allocated blocks, every 200 ms; the peak is of the load and the deletion.",
+        "allocated blocks, every 200 ms; the peak is of the load and the deletion. "
+        f"{setting.told_bounds()}",
         record.table(list(rows[0]), rows),
         record.verdict("left after idling, share of the peak", column(rows)("left / peak"),
                        LEFT_OVER),
@@ -260,7 +258,7 @@ def space_expiry(setting):
     return [
         f"{num:,} keys, values of {case.value_size} B, written at random by one thread, each for "
         f"{ttl} s; the store is left open and idle for {setting.idle_seconds} s from the last "
-        "deadline on. Space is allocated blocks, every 200 ms.",
+        f"deadline on. Space is allocated blocks, every 200 ms. {setting.told_bounds()}",
         record.medians(["separation"], groups),
         "\n".join(
             record.verdict(

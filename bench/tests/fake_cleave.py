@@ -69,6 +69,9 @@ def run(store, workload, words):
 
 def main():
     """The command."""
+    if "FAKE_CLEAVE_LOG" in os.environ:
+        with open(os.environ["FAKE_CLEAVE_LOG"], "a") as log:
+            log.write(json.dumps(sys.argv[1:]) + "\n")
     match sys.argv[1:]:
         case ["bench", store, workload, *words]:
             bench(Path(store), workload, words)

@@ -1,5 +1,6 @@
 """Tests of the figures of space and value GC, on a command that stands in for `cleave`."""
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ BENCH = HERE.parent
 FAKE = HERE / "fake_cleave.py"
 sys.path.insert(0, str(BENCH))
 
+import figures  # noqa: E402: found by the line above
 from harness import cases, cleave, measure, space  # noqa: E402
 
 MIB = 1 << 20
@@ -115,8 +117,13 @@ class Figures(unittest.TestCase):
                 FAKE, "--out", f"{folder}/record", "--data", "1M", "--total", "2", "--idle", "1",
                 "--repeats", "2", "--memory", "256M", *words,
             ]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            environment = {**os.environ, "FAKE_CLEAVE_LOG": f"{folder}/log"}
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, env=environment
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
+            log = Path(folder, "log").read_text()
+            self.commands = [json.loads(line) for line in log.splitlines()]
             records = [path.read_text() for path in Path(folder).glob("record/*.md")]
             self.assertEqual(len(records), 1)
             self.assertFalse(list(Path(folder).glob("db/gc*")), "stores are removed")
@@ -147,6 +154,34 @@ class Figures(unittest.TestCase):
         text = self.figure("gc-cost", "--case", "4k-zipf")
         self.assertIn("4k-zipf: rate of overwrites kept: 1 (goal ≥ 0.750): met", text)
         self.assertIn("4k-zipf: p99 of reads, with over without: 1 (goal ≤ 1.300): met", text)
+
+    def test_bounds_are_those_of_every_store_of_the_figure(self):
+        """The record of `gc-cost` named bounds in its command that no store had: only `space` told
+        the program. Each figure that takes them has them in all of its stores now.
+        """
+        for name in figures.BOUNDED:
+            with self.subTest(name):
+                text = self.figure(
+                    name, "--case", "1k-zipf", "--ceiling", "1.5", "--settled", "1.1",
+                    "--repeats", "1",
+                )
+                self.assertIn("--ceiling 1.5 --settled 1.1 --case 1k-zipf`", text)
+                self.assertIn("Ceiling 1.5, settled bound 1.1.", text)
+                stores = [words for words in self.commands if words[0] == "bench"]
+                self.assertTrue(stores)
+                for words in stores:
+                    self.assertIn(
+                        "--max-space-amplification 1.5 --settled-space-amplification 1.1",
+                        " ".join(words),
+                    )
+
+    def test_bounds_are_refused_where_they_mean_nothing(self):
+        for name in set(figures.FIGURES) - set(figures.BOUNDED):
+            for option in ["--ceiling", "--settled"]:
+                command = [sys.executable, BENCH / "figures.py", name, "--dir", "x", option, "1.5"]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 2, name)
+                self.assertIn(f"--ceiling and --settled mean nothing to {name}", done.stderr)
 
     def test_reorganize(self):
         text = self.figure("reorganize")
