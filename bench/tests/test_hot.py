@@ -1,5 +1,6 @@
 """Tests of the papers' experiments, on a command that stands in for `cleave`."""
 
+import json
 import os
 import re
 import subprocess
@@ -50,8 +51,13 @@ class Figures(unittest.TestCase):
                 HERE / "fake_cleave.py", "--out", f"{folder}/record", "--data", "64K",
                 "--repeats", "1", "--memory", "256M", *words,
             ]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            environment = {**os.environ, "FAKE_CLEAVE_LOG": f"{folder}/log"}
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, env=environment
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
+            log = Path(folder, "log").read_text()
+            self.commands = [" ".join(json.loads(line)) for line in log.splitlines()]
             (page,) = Path(folder).glob("record/*.md")
             (chart,) = Path(folder).glob("record/*.svg")
             self.assertEqual(page.stem, chart.stem)
@@ -67,6 +73,19 @@ class Figures(unittest.TestCase):
         self.assertIn("| U5 | without | 20 | 50 |", text)
         self.assertIn("U5: read mean µs, with over without: 0.500 (goal ≤ 0.350): **not", text)
         self.assertIn("without update table, U9: 20 µs", chart)
+
+    def test_both_sides_separate_alike(self):
+        """With the defaults, `auto` separated at write with an update table and at flush without,
+        so that the two were compared. Separation is fixed in each geometry.
+        """
+        for geometry in hot.GEOMETRIES:
+            fixed = {"separation", "threshold"} & set(geometry.options())
+            self.assertTrue(fixed, f"{geometry.name} leaves the choice to the engine")
+        text, _ = self.figure("hot-ycsb", "--geometry", "ours")
+        self.assertEqual({"--separation at_flush" in words for words in self.commands}, {True})
+        sides = {"--update-table-mb 0" in words for words in self.commands}
+        self.assertEqual(sides, {True, False}, "with and without")
+        self.assertIn("`separation` is `at_flush` with an update table and without", text)
 
     def test_hot_ycsb_without_writes(self):
         text, chart = self.figure("hot-ycsb", "--geometry", "ours")
