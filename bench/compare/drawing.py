@@ -4,9 +4,9 @@ import front
 import plan
 from cells import Cells
 from conditions import of_experiment
+from experiment import BySize, ByWorkload, Plane
 from harness.chart import Curves, Panel, Picture
 from harness.record import PICTURE_FILE
-from papers import BySize, ByWorkload, Plane
 from results import shown
 
 # With more sizes of values than these, curves are drawn instead of bars.

@@ -1,99 +1,20 @@
-"""The experiments of WiscKey, of the introduction of Badger, of Titan, and the plane of writes and
-scans: what is run, and what is drawn of it. `README.md` tells how each differs from its paper.
+"""The experiments of WiscKey and of the introduction of Badger: what is run, and what is drawn.
+`README.md` tells how each differs from its paper. `values.py` has those of where a value belongs.
 """
-
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import cells
 import results
 from cells import of
-from plan import MIB, MIX_THREADS, THRESHOLD, Scale, Step
+from experiment import KIB, LOAD, MIXES, WHOLE, BySize, ByWorkload, Experiment
+from plan import MIB, MIX_THREADS, Step
+from values import AUTO, PLANE, TITAN
 
-KIB = 1 << 10
-DATA_BYTES, MEMORY_BYTES = 256 * MIB, 96 * MIB
 # The paper's 64 GB for 100 GB.
 WISCKEY_MEMORY_BYTES = 160 * MIB
-CACHE_MB, BUFFER_MB = 16, 8
-SECONDS, REST = 1.5, 20
 # WiscKey and the first Badger separate every value; no value here is that small.
 EVERY_VALUE = 1
 SIZES = (64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB)
-
-
-@dataclass(frozen=True)
-class BySize:
-    """A figure with a value for each size of values and engine."""
-
-    title: str
-    unit: str
-    measure: Callable
-    follows: str = ""
-    # The least is the best.
-    least: bool = False
-    # Of the axis, where sizes are many.
-    log: bool = True
-
-
-@dataclass(frozen=True)
-class ByWorkload:
-    """A figure with a value for each workload and engine, for each size of values."""
-
-    title: str
-    unit: str
-    # Pairs of a label and its measure.
-    rows: tuple
-    follows: str = ""
-    least: bool = False
-    # The chart shows multiples of the peer that is judged by.
-    relative: bool = False
-
-
-@dataclass(frozen=True)
-class Plane:
-    """One measure against another; each engine has a point for each size of values."""
-
-    title: str
-    x_unit: str
-    y_unit: str
-    x: Callable
-    y: Callable
-    follows: str = ""
-    # It is told who is ahead of whom: x should be small, and y large.
-    has_front: bool = False
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """What one command runs."""
-
-    name: str
-    title: str
-    about: str
-    engines: tuple
-    # The peer of which figures are multiples.
-    judge: str
-    sizes: tuple
-    steps: tuple
-    figures: tuple
-    threshold: int = EVERY_VALUE
-    memory_bytes: int = WISCKEY_MEMORY_BYTES
-    # Reads and mixes take so long.
-    seconds: float = SECONDS
-
-    def scale(self):
-        """Its size, unless another is asked for."""
-        return Scale(
-            self.name, DATA_BYTES, self.memory_bytes, CACHE_MB, BUFFER_MB, list(self.sizes), 1, 1,
-            self.seconds, REST, 0, self.threshold,
-        )
-
-
 WISCKEY_ENGINES = ("cleave-write", "cleave-off", "rocksdb", "leveldb")
-WHOLE = {"share": 1, "rests": True}
-LOAD = Step("load", fresh=True, **WHOLE)
-# D and E come last, since they insert.
-MIXES = [f"ycsb-{letter}" for letter in "abcfde"]
 ORDERED = Step("load-ordered", store="ordered", fresh=True, **WHOLE)
 # How much is loaded before a crash, as shares of the data: uneven, so that logs and memtables of
 # any bound are met when they are fuller and emptier.
@@ -126,6 +47,7 @@ WISCKEY = [
             BySize("device bytes of a load in random order", "for each byte written",
                    of("load", results.written), "figures 10 and 2", least=True, log=False),
         ),
+        EVERY_VALUE, WISCKEY_MEMORY_BYTES,
     ),
     Experiment(
         "wisckey-lookup",
@@ -140,6 +62,7 @@ WISCKEY = [
                    of("get", cells.read_amplification), "figure 2", least=True),
             BySize("mean of a lookup", "µs", of("get", cells.mean_read_micros), "", least=True),
         ),
+        EVERY_VALUE, WISCKEY_MEMORY_BYTES,
     ),
     Experiment(
         "wisckey-range",
@@ -157,6 +80,7 @@ WISCKEY = [
             BySize("range query after a load in order", "MB/s",
                    of("ordered", cells.megabytes), "figure 12"),
         ),
+        EVERY_VALUE, WISCKEY_MEMORY_BYTES,
     ),
     Experiment(
         "wisckey-space",
@@ -182,6 +106,7 @@ WISCKEY = [
                 ("at rest after", "space_end_bytes"), ("highest during", "space_highest_bytes"),
             ]
         ),
+        EVERY_VALUE, WISCKEY_MEMORY_BYTES,
     ),
     Experiment(
         "wisckey-recovery",
@@ -199,6 +124,7 @@ WISCKEY = [
             BySize("most read until at rest after opening", "MB",
                    cells.all_of(OPENS, cells.most_read), "", least=True),
         ),
+        EVERY_VALUE, WISCKEY_MEMORY_BYTES,
     ),
     Experiment(
         "wisckey-ycsb",
@@ -218,6 +144,7 @@ WISCKEY = [
                 "figure 15", relative=True,
             ),
         ),
+        EVERY_VALUE, WISCKEY_MEMORY_BYTES,
     ),
     Experiment(
         "wisckey-cpu",
@@ -240,6 +167,7 @@ WISCKEY = [
                 ("processor time until at rest", "µs for each pair", cells.processor_micros, ""),
             ]
         ),
+        EVERY_VALUE, WISCKEY_MEMORY_BYTES,
     ),
 ]
 
@@ -258,112 +186,7 @@ BADGER = Experiment(
         BySize("iteration of keys", "a second", of("keysonly", results.rate), "plot 4"),
         BySize("iteration of pairs", "a second", of("fullscan", results.rate), "plot 4"),
     ),
-    memory_bytes=MEMORY_BYTES,
-)
-
-WRITES = ["load", "overwrite-uniform"]
-TITAN = Experiment(
-    "titan",
-    "Titan: where values live",
-    "After the article on Titan: its sizes of rows, and its workloads, without TiKV and TiDB above "
-    "the engine. Keys are loaded in random order, then as many updates are made of keys drawn "
-    "uniformly, every pair is compared, and then one thread reads. A scan that meets the end of "
-    "the store counts as the part that it read.",
-    ("cleave-write", "cleave-flush", "cleave-off", "rocksdb", "rocksdb-blob", "fjall-kv"),
-    "rocksdb", tuple(KIB << at for at in range(6)),
-    (
-        LOAD, Step("overwrite-uniform", **WHOLE), Step("verify"), Step("get"), Step("scan100"),
-        Step("scan10000"),
-    ),
-    (
-        BySize("load", "MB/s", of("load", cells.megabytes)),
-        BySize("update", "a second", of("overwrite-uniform", results.rate), "the article's Update"),
-        BySize("point get", "a second", of("get", results.rate), "its Point Get"),
-        BySize("scan of 100", "a second", of("scan100", cells.scans_of(100)), "its Range Scan"),
-        BySize("scan of 10 000", "a second", of("scan10000", cells.scans_of(10_000)),
-               "its Range Scan"),
-        BySize("size after updates", "MB", of("overwrite-uniform", cells.stored_megabytes), "",
-               least=True, log=False),
-        BySize("device bytes of load and updates", "for each byte written",
-               cells.all_of(WRITES, cells.written), "", least=True, log=False),
-        *(
-            Plane(f"the plane of where values live: scans of {shown}",
-                  "device bytes for each byte written", "scans a second",
-                  cells.all_of(WRITES, cells.written), of(step, cells.scans_of(count)))
-            for shown, step, count in [("100", "scan100", 100), ("10 000", "scan10000", 10_000)]
-        ),
-    ),
-    THRESHOLD, MEMORY_BYTES,
-)
-
-# Twelve seconds of scans are enough for what an engine does about their order.
-PLANE_SECONDS = 12
-PLANE_STEPS = [*WRITES, "scan100"]
-PLANE = Experiment(
-    "plane",
-    "The plane of writes and short scans",
-    "What short scans cost in writes: keys are loaded in random order, then four times as many "
-    "updates are made of keys drawn uniformly, every pair is compared, and one thread scans from "
-    "random keys for 12 seconds. The bytes are those of all of it but the comparison, so also of "
-    "what the scans have an engine put in order. One point is ahead of another if it is no worse "
-    "in both, and 1.2 times as good in one.",
-    ("cleave-auto", "cleave-write", "cleave-off", "rocksdb", "rocksdb-blob", "leveldb"),
-    "rocksdb", (KIB, 4 * KIB, 16 * KIB),
-    (
-        LOAD, Step("overwrite-uniform", share=4, rests=True), Step("verify"),
-        Step("scan100", rests=True),
-    ),
-    (
-        BySize("updates", "a second", of("overwrite-uniform", results.rate)),
-        BySize("scans of 100", "a second", of("scan100", cells.scans_of(100))),
-        BySize("highest space of the updates", "for each live byte",
-               cells.space("overwrite-uniform", "verify", "space_highest_bytes"), least=True,
-               log=False),
-        Plane("writes and scans of 100", "device bytes for each byte written", "scans a second",
-              cells.all_of(PLANE_STEPS, cells.written), of("scan100", cells.scans_of(100)),
-              has_front=True),
-    ),
-    THRESHOLD, MEMORY_BYTES, PLANE_SECONDS,
-)
-
-# So long that an engine may change its mind within a step.
-AUTO_SECONDS = 4
-AUTO = Experiment(
-    "auto",
-    "The choice that is the default, beside each fixed one",
-    "Whether nobody has to choose where values live: keys are loaded in random order and read, "
-    "then overwritten once uniformly and once by Zipf's law, every pair is compared, and the "
-    "mixes of YCSB follow. A mode that is more than 1.1 times the default was the better choice.",
-    ("cleave-auto", "cleave-write", "cleave-flush", "cleave-off", "rocksdb"),
-    "cleave-auto", (KIB, 4 * KIB, 16 * KIB),
-    (
-        LOAD, Step("get"), Step("scan10"), Step("scan100"), Step("fullscan"),
-        Step("overwrite-uniform", **WHOLE), Step("overwrite-zipf", **WHOLE), Step("verify"),
-        *(Step(mix, MIX_THREADS) for mix in MIXES),
-    ),
-    (
-        ByWorkload(
-            "each mode", "operations or pairs a second",
-            (
-                ("load", of("load", results.rate)),
-                ("overwrite, uniform", of("overwrite-uniform", results.rate)),
-                ("overwrite, zipf", of("overwrite-zipf", results.rate)),
-                ("get", of("get", results.rate)),
-                ("scan of 10", of("scan10", results.rate)),
-                ("scan of 100", of("scan100", results.rate)),
-                ("full scan", of("fullscan", results.rate)),
-                *((f"YCSB {it[-1].upper()}", of(it, results.rate)) for it in sorted(MIXES)),
-            ),
-            relative=True,
-        ),
-        ByWorkload(
-            "bytes", "device bytes for each byte written",
-            tuple((it, of(it, results.written)) for it in ("load", "overwrite-uniform",
-                                                          "overwrite-zipf")),
-            least=True,
-        ),
-    ),
-    THRESHOLD, MEMORY_BYTES, AUTO_SECONDS,
+    EVERY_VALUE,
 )
 
 EXPERIMENTS = {one.name: one for one in [*WISCKEY, BADGER, TITAN, PLANE, AUTO]}

@@ -17,6 +17,7 @@ import cells  # noqa: E402: found by the lines above
 import command  # noqa: E402
 import conditions  # noqa: E402
 import drawing  # noqa: E402
+import experiment  # noqa: E402
 import experiments  # noqa: E402
 import front  # noqa: E402
 import papers  # noqa: E402
@@ -234,7 +235,7 @@ class Drawing(unittest.TestCase):
             line("rocksdb", "scan", pairs=100, device_write_bytes=3000),
             line("cleave-write", "scan", pairs=50, device_write_bytes=1000),
         ])
-        figure = papers.Plane(
+        figure = experiment.Plane(
             "the plane", "bytes", "scans", cells.of("scan", lambda it: it["device_write_bytes"]),
             cells.of("scan", cells.scans_of(100)),
         )
@@ -255,7 +256,7 @@ class Drawing(unittest.TestCase):
             line("cleave-write", "scan", pairs=50, device_write_bytes=1000),
             line("cleave-off", "scan", pairs=400, device_write_bytes=2000),
         ])
-        figure = papers.Plane(
+        figure = experiment.Plane(
             "the plane", "bytes", "scans", cells.of("scan", lambda it: it["device_write_bytes"]),
             cells.of("scan", cells.scans_of(100)), has_front=True,
         )
