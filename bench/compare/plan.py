@@ -31,13 +31,15 @@ class Engine:
     program: str = "driver"
     # It is no engine, but one call for each pair.
     bare: bool = False
+    # What users get who choose nothing: also where it does the same as others, that is to be seen.
+    default: bool = False
 
 
 ENGINES = [
     Engine("cleave-write", "CleaveDB at_write", ours=True, separates=True),
     Engine("cleave-flush", "CleaveDB at_flush", ours=True, separates=True),
     Engine("cleave-off", "CleaveDB off", ours=True),
-    Engine("cleave-auto", "CleaveDB auto", ours=True, separates=True),
+    Engine("cleave-auto", "CleaveDB auto", ours=True, separates=True, default=True),
     Engine("rocksdb", "RocksDB"),
     Engine("rocksdb-blob", "RocksDB BlobDB", separates=True),
     Engine("leveldb", "LevelDB"),
@@ -220,12 +222,13 @@ class Job:
 
 def engines_for(value_size, chosen=None, threshold=THRESHOLD):
     """The engines that differ at this size: below the threshold nothing is separated, and the
-    separated forms are the inline ones again. Badger has one form.
+    separated forms are the inline ones again. Badger has one form, and our default runs always.
     """
     return [
         engine
         for engine in ENGINES
-        if (value_size >= threshold or not engine.separates or engine.name == "badger")
+        if (value_size >= threshold or not engine.separates or engine.default
+            or engine.name == "badger")
         and (engine.name in chosen if chosen else not engine.bare)
     ]
 

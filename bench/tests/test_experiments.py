@@ -185,6 +185,15 @@ class Experiments(unittest.TestCase):
             with self.assertRaises(SystemExit):
                 ran(Path(folder), "titan", engine=["cleave-write"], value_size=[100])
 
+    def test_the_default_choice_is_run_below_the_threshold_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text, _, _, commands = ran(Path(folder), "auto", value_size=[256])
+        self.assertEqual(papers.EXPERIMENTS["auto"].sizes, (256, 1024, 4096, 16384))
+        engines = {one["engine"] for one in commands}
+        self.assertEqual(engines, {"cleave-auto", "cleave-off", "rocksdb"})
+        self.assertIn("Each mode, values of 256 B, operations or pairs a second:", text)
+        self.assertIn("| workload | CleaveDB off | CleaveDB auto | RocksDB |", text)
+
     def test_a_store_stays_until_its_last_step(self):
         steps = [(0, plan.Step("load", fresh=True)), (1, plan.Step("load", store="b", fresh=True)),
                  (2, plan.Step("get")), (3, plan.Step("load", fresh=True))]
