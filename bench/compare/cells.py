@@ -2,6 +2,7 @@
 
 import plan
 from harness import record
+from runner import KILLED_WORD
 
 
 class Cells:
@@ -10,11 +11,16 @@ class Cells:
     def __init__(self, lines):
         self.by = {}
         self.failures = []
+        # What stands where an engine would have a figure, had it not ended: `killed` or `failed`.
+        self.ends = {}
         for line in lines:
             repeats = self.by.setdefault((line["value_size"], line["engine"]), {})
             repeats.setdefault(line["repeat"], {})[line["step"]] = line
             if "failed" in line:
                 self.failures.append(line)
+                killed = line["failed"].startswith(KILLED_WORD)
+                end = KILLED_WORD if killed else "failed"
+                self.ends.setdefault((line["value_size"], line["engine"]), end)
 
     def sizes(self):
         """The sizes of values, in order."""
@@ -29,6 +35,10 @@ class Cells:
         """The median of the repetitions; None if it is unknown in one of them."""
         cells = self.by.get((size, engine.name), {})
         return record.median([measure(cell) for cell in cells.values()])
+
+    def missing(self, size, engine):
+        """What is told instead of a figure: how its process ended, or a dash if it did not run."""
+        return self.ends.get((size, engine.name), "–")
 
 
 # A measure of a cell is None where a step that it needs failed or never ran.

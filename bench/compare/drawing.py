@@ -122,12 +122,14 @@ def tables(experiment, figure, found):
     if isinstance(figure, Plane):
         return plane_table(experiment, figure, found)
     if isinstance(figure, BySize):
-        rows = [(size_name(size), row(found, size, figure.measure)) for size in found.sizes()]
+        rows = [
+            (size_name(size), size, row(found, size, figure.measure)) for size in found.sizes()
+        ]
         table = engine_table(experiment, "value", rows, found, figure.least)
         return [f"{first}, {figure.unit}{follows}:", table]
     parts = []
     for size in found.sizes():
-        rows = [(label, row(found, size, measure)) for label, measure in figure.rows]
+        rows = [(label, size, row(found, size, measure)) for label, measure in figure.rows]
         parts.append(f"{first}, values of {size_name(size)}, {figure.unit}{follows}:")
         parts.append(engine_table(experiment, "workload", rows, found, figure.least))
     return parts
@@ -137,15 +139,17 @@ def engine_table(experiment, what, rows, found, least):
     """One measure of all engines, the best in bold, with multiples of the judge's."""
     judge = judge_of(experiment, found)
     lines = header(what, found.engines())
-    for label, values in rows:
+    for label, size, values in rows:
         known = [value for value in values.values() if value is not None]
         best = (min if least else max)(known, default=None)
         times = multiples_of(judge, values)
         texts = []
-        for name, value in values.items():
-            text = f"**{shown(value)}**" if value is not None and value == best else shown(value)
-            if judge and name != judge.name and times[name] is not None:
-                text += f" ({multiple(times[name])})"
+        for one in found.engines():
+            value = values[one.name]
+            text = found.missing(size, one) if value is None else shown(value)
+            text = f"**{text}**" if value is not None and value == best else text
+            if judge and one != judge and times[one.name] is not None:
+                text += f" ({multiple(times[one.name])})"
             texts.append(text)
         lines.append(f"| {label} | " + " | ".join(texts) + " |")
     return "\n".join(lines)
@@ -160,7 +164,10 @@ def plane_table(experiment, figure, found):
     for size in found.sizes():
         measures = figure.x, figure.y
         across, upward = (multiples_of(judge, row(found, size, it)) for it in measures)
-        texts = [f"{multiple(across[name])} · {multiple(upward[name])}" for name in across]
+        texts = [
+            told_point(across[one.name], upward[one.name]) or found.missing(size, one)
+            for one in found.engines()
+        ]
         lines.append(f"| {size_name(size)} | " + " | ".join(texts) + " |")
     head = f"{titled(figure)[0]}, as multiples of {judge.title}: {figure.x_unit} · {figure.y_unit}:"
     parts = [head, "\n".join(lines)]
@@ -168,6 +175,13 @@ def plane_table(experiment, figure, found):
         parts += ["Who is ahead of whom, with both measures as multiples of the other's:",
                   front.told(figure, found, size_name)]
     return parts
+
+
+def told_point(across, upward):
+    """Both multiples; None if both are unknown."""
+    if across is None and upward is None:
+        return None
+    return f"{multiple(across)} · {multiple(upward)}"
 
 
 def header(what, engines):

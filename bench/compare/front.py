@@ -35,8 +35,8 @@ def told(figure, found, name_of):
     lines = []
     for size in found.sizes():
         known = points(figure, found, size)
-        lines += [f"- {name_of(size)}, {one.title}: no figure" for one in found.engines()
-                  if one not in known]
+        lines += [f"- {name_of(size)}, {one.title}: no figure ({found.missing(size, one)})"
+                  for one in found.engines() if one not in known]
         for one, ahead in beaten_by(figure, found, size).items():
             head = f"- {name_of(size)}, {one.title}: "
             if ahead:

@@ -15,6 +15,8 @@ from harness.space import Sampler, allocated, has_printed  # noqa: E402
 
 SAMPLE_SECONDS = 0.5
 KILLED = -signal.SIGKILL
+# What the line of a process begins with that was ended for its memory.
+KILLED_WORD = "killed"
 
 
 class CompareError(Exception):
@@ -144,7 +146,7 @@ class Look(Sampler):
 def why(result):
     """A failure in a few words."""
     if result.exit_code == KILLED:
-        return "killed, as its memory was full"
+        return f"{KILLED_WORD}, as its memory was full"
     lines = result.stderr.strip().splitlines() or ["it said nothing"]
     return f"exit {result.exit_code}: {lines[0][:200]}"
 

@@ -16,7 +16,10 @@ TITAN = Experiment(
     "the engine. Keys are loaded in random order, then as many updates are made of keys drawn "
     "uniformly, every pair is compared, and then one thread reads. A scan that meets the end of "
     "the store counts as the part that it read.",
-    ("cleave-write", "cleave-flush", "cleave-off", "rocksdb", "rocksdb-blob", "fjall-kv"),
+    (
+        "cleave-auto", "cleave-write", "cleave-flush", "cleave-off", "rocksdb", "rocksdb-blob",
+        "fjall-kv",
+    ),
     "rocksdb", tuple(KIB << at for at in range(6)),
     (
         LOAD, Step("overwrite-uniform", **WHOLE), Step("verify"), Step("get"), Step("scan100"),
@@ -54,7 +57,10 @@ PLANE = Experiment(
     "random keys for 12 seconds. The bytes are those of all of it but the comparison, so also of "
     "what the scans have an engine put in order. One point is ahead of another if it is no worse "
     "in both, and 1.2 times as good in one.",
-    ("cleave-auto", "cleave-write", "cleave-off", "rocksdb", "rocksdb-blob", "leveldb"),
+    (
+        "cleave-auto", "cleave-write", "cleave-off", "rocksdb", "rocksdb-blob", "leveldb",
+        "fjall-kv",
+    ),
     "rocksdb", (KIB, 4 * KIB, 16 * KIB),
     (
         LOAD, Step("overwrite-uniform", share=4, rests=True), Step("verify"),

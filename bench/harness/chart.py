@@ -22,13 +22,14 @@ COLUMNS = 2
 TICKS = 4
 # Of an axis by powers: with more, only the powers themselves are told.
 MOST_TICKS = 9
-MOST_SERIES = 6
+MOST_SERIES = 7
 # Parts of a power of ten whose quarters are round, too.
 ROUND = (0.12, 0.16, 0.2, 0.24, 0.32, 0.4, 0.6, 0.8, 1)
 
 # Colours by series, on a light page and on a dark one, that differ for colour-blind readers too.
-LIGHT = ["#3f6fb5", "#d98324", "#2a9d5c", "#b0446a", "#7a6bb0", "#8a8a3c"]
-DARK = ["#6f9fe0", "#f0a24e", "#4cc47f", "#e07a9c", "#a99be0", "#bcbc62"]
+# No hue was left for the last, which is far from the others in lightness.
+LIGHT = ["#3f6fb5", "#d98324", "#2a9d5c", "#b0446a", "#7a6bb0", "#8a8a3c", "#30343a"]
+DARK = ["#6f9fe0", "#f0a24e", "#4cc47f", "#e07a9c", "#a99be0", "#bcbc62", "#eceef0"]
 
 
 @dataclass

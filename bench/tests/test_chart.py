@@ -6,8 +6,11 @@ import unittest
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+BENCH = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(BENCH / "compare"))
 
+import plan  # noqa: E402: found by the lines above
 from harness import chart  # noqa: E402
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -48,15 +51,23 @@ class Charts(unittest.TestCase):
         svg = chart.Picture("x", [chart.Panel("y", "", ["1"], {"a": [1], "b": [2]})]).svg()
         light, dark = svg.split("prefers-color-scheme:dark")
         for part in (light, dark):
-            self.assertEqual(len(set(re.findall(r"\.s\d\{fill:(#\w+)\}", part))), 6)
+            self.assertEqual(len(set(re.findall(r"\.s\d\{fill:(#\w+)\}", part))), 7)
         self.assertIn('class="s1"', svg)
 
     def test_nothing_and_too_much(self):
         empty = chart.Picture("x", [chart.Panel("y", "s", ["1"], {"a": [None], "b": [0]})])
         self.assertEqual(bars(empty.svg()), {"b, 1: 0 s": 0.0})
-        many = {str(number): [1] for number in range(7)}
+        many = {str(number): [1] for number in range(8)}
         with self.assertRaises(ValueError):
             chart.Picture("x", [chart.Panel("y", "s", ["1"], many)]).svg()
+
+    def test_the_longest_names_of_seven_engines_fit_beside_each_other(self):
+        titles = sorted((one.title for one in plan.ENGINES), key=len)[-chart.MOST_SERIES:]
+        svg = chart.Picture("x", [chart.Panel("y", "s", ["1"], {it: [1] for it in titles})]).svg()
+        words = [it for it in ET.fromstring(svg).iter(f"{NAMESPACE}text") if it.text in titles]
+        self.assertEqual(len(words), chart.MOST_SERIES)
+        for it in words:
+            self.assertLess(float(it.get("x")) + 6 * len(it.text), chart.WIDTH, it.text)
 
     def test_points_lie_where_their_values_are(self):
         series = {"a": [(64, 1, "64 B"), (1024, 10, "1 KiB"), (16384, 100, "16 KiB")]}

@@ -23,17 +23,20 @@ import front  # noqa: E402
 import papers  # noqa: E402
 import plan  # noqa: E402
 import runner  # noqa: E402
+from harness import chart  # noqa: E402
 from test_compare import NoGroup, line  # noqa: E402
 
 # A program that stands in for the drivers: twice as fast as LevelDB, unless it is LevelDB. It fails
-# where its engine is RocksDB and values have 4 KiB.
+# where its engine is RocksDB and values have 4 KiB, and is killed as fjall overwrites.
 FAKE = """#!/usr/bin/env python3
-import json, os, sys, time
+import json, os, signal, sys, time
 words = dict(word.split("=", 1) for word in sys.argv[1:])
 with open(LOG, "a") as log:
     log.write(json.dumps(words) + "\\n")
 if words["engine"] == "rocksdb" and words["value"] == "4096":
     sys.exit("compare: it broke")
+if words["engine"] == "fjall-kv" and words["workload"] == "overwrite-uniform":
+    os.kill(os.getpid(), signal.SIGKILL)
 open(os.path.join(words["dir"], "table"), "ab").write(b"x" * 100_000)
 ops = min(int(words["ops"]), 50)
 slow = words["engine"] == "leveldb"
@@ -119,9 +122,26 @@ class Experiments(unittest.TestCase):
             sizes = [64, 256, 1024, 4096, 16384]
             text, svg, _, _ = ran(Path(folder), "wisckey-lookup", value_size=sizes)
             self.assertIn("- RocksDB, 4 KiB, load: exit 1: compare: it broke", text)
-            self.assertIn("| 4 KiB | **50** (2) | **50** (2) | – | 25 |", text)
+            self.assertIn("| 4 KiB | **50** (2) | **50** (2) | failed | 25 |", text)
             self.assertNotIn("RocksDB, 4 KiB: ", svg)
             self.assertIn("RocksDB, 1 KiB: 50 a second", svg)
+
+    def test_a_process_killed_for_its_memory_is_named_and_the_others_go_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text, svg, lines, commands = ran(
+                Path(folder), "plane", value_size=[1024, 16384], engine=["rocksdb", "fjall-kv"]
+            )
+        of_fjall = [(it["value"], it["workload"]) for it in commands if it["engine"] == "fjall-kv"]
+        steps = ["load", "overwrite-uniform"]
+        self.assertEqual(of_fjall, [(size, it) for size in ("1024", "16384") for it in steps])
+        self.assertEqual(len([it for it in commands if it["engine"] == "rocksdb"]), 2 * 4)
+        # In each kind of table, and where it is told who is ahead.
+        self.assertIn("| 1 KiB | **50** | killed |", text)
+        self.assertIn("| 16 KiB | 1 · – | killed |", text)
+        self.assertIn("- 16 KiB, fjall separated: no figure (killed)", text)
+        name = "fjall separated, 1 KiB, overwrite-uniform"
+        self.assertIn(f"- {name}: killed, as its memory was full", text)
+        self.assertNotIn("fjall separated, 1 KiB: ", svg)
 
     def test_a_crash_is_a_kill_with_the_store_open_and_all_is_compared(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -288,7 +308,7 @@ class Drawing(unittest.TestCase):
         for name, one in papers.EXPERIMENTS.items():
             self.assertEqual(one.name, name)
             self.assertIn(one.judge, one.engines)
-            self.assertLessEqual(len(one.engines), 6)
+            self.assertLessEqual(len(one.engines), chart.MOST_SERIES)
             names = [step.name for step in one.steps]
             self.assertEqual(len(names), len(set(names)), name)
             self.assertTrue(set(one.engines) <= {engine.name for engine in plan.ENGINES})
