@@ -111,6 +111,21 @@ def stored_megabytes(line):
     return line["space_end_bytes"] / 1e6
 
 
+def highest_megabytes(line):
+    """The most blocks that were allocated at once."""
+    return line["space_highest_bytes"] / 1e6
+
+
+def device_megabytes(line):
+    """What was written to the device until all was at rest."""
+    return line["device_write_bytes"] / 1e6
+
+
+def processor_seconds(line):
+    """Time on processors until all was at rest."""
+    return line["processor_seconds_at_rest"]
+
+
 # Measures of several lines.
 def written(lines):
     """Device bytes for each byte of keys and values."""

@@ -4,7 +4,7 @@ import front
 import plan
 from cells import Cells
 from conditions import of_experiment
-from experiment import BySize, ByWorkload, Plane
+from experiment import BySize, ByWorkload, Plane, Sweep
 from harness.chart import Curves, Panel, Picture
 from harness.record import PICTURE_FILE
 from results import shown
@@ -60,6 +60,11 @@ def panels(experiment, figure, found):
     """The plots of a figure."""
     if isinstance(figure, Plane):
         return [plane_panel(figure, found)]
+    if isinstance(figure, Sweep):
+        return [
+            sweep_panel(figure, found, size, load)
+            for size in found.sizes() for load in figure.loads
+        ]
     if isinstance(figure, ByWorkload):
         return [workload_panel(experiment, figure, found, size) for size in found.sizes()]
     sizes = found.sizes()
@@ -100,6 +105,20 @@ def plane_panel(figure, found):
     return Curves(figure.title, figure.x_unit, figure.y_unit, series, named=True)
 
 
+def sweep_panel(figure, found, size, load):
+    """A point for each setting, joined by engine, of one load at one size of values."""
+    name, settings = load
+    series = {
+        one.title: [
+            (*(found.median(size, one, of(step)) for of in (figure.x, figure.y)), label)
+            for label, step in settings
+        ]
+        for one in found.engines()
+    }
+    title = f"{figure.title}, {name}, values of {size_name(size)}"
+    return Curves(title, figure.x_unit, figure.y_unit, series, log=False, named=True)
+
+
 def row(found, size, measure):
     """The values of all engines by name; None where there is none."""
     return {one.name: found.median(size, one, measure) for one in found.engines()}
@@ -118,9 +137,11 @@ def multiples_of(judge, values):
 
 def tables(experiment, figure, found):
     """The tables of a figure in Markdown, each behind its heading."""
-    first, follows = titled(figure)
     if isinstance(figure, Plane):
         return plane_table(experiment, figure, found)
+    if isinstance(figure, Sweep):
+        return sweep_tables(experiment, figure, found)
+    first, follows = titled(figure)
     if isinstance(figure, BySize):
         rows = [
             (size_name(size), size, row(found, size, figure.measure)) for size in found.sizes()
@@ -132,6 +153,20 @@ def tables(experiment, figure, found):
         rows = [(label, size, row(found, size, measure)) for label, measure in figure.rows]
         parts.append(f"{first}, values of {size_name(size)}, {figure.unit}{follows}:")
         parts.append(engine_table(experiment, "workload", rows, found, figure.least))
+    return parts
+
+
+def sweep_tables(experiment, figure, found):
+    """A table for each measure and size, with a row for each load and setting."""
+    parts = []
+    for size in found.sizes():
+        for title, unit, of, least in figure.tables:
+            rows = [
+                (f"{setting}, {name}", size, row(found, size, of(step)))
+                for name, settings in figure.loads for setting, step in settings
+            ]
+            parts.append(f"{title}, values of {size_name(size)}, {unit}:")
+            parts.append(engine_table(experiment, figure.setting, rows, found, least))
     return parts
 
 

@@ -58,6 +58,25 @@ class Plane:
 
 
 @dataclass(frozen=True)
+class Sweep:
+    """One measure against another while a setting varies; each engine has a point for each setting,
+    and each load a plot of its own. The measures are given for the step that has them.
+    """
+
+    title: str
+    x_unit: str
+    y_unit: str
+    x: Callable
+    y: Callable
+    # What varies.
+    setting: str
+    # For each load its name, and pairs of a setting and its step.
+    loads: tuple
+    # What tables tell of each step: title, unit, measure, and whether the least is the best.
+    tables: tuple
+
+
+@dataclass(frozen=True)
 class Experiment:
     """What one command runs."""
 

@@ -12,7 +12,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 POOL_BYTES = 2 << 20
 POOL_SEED, LOAD_SALT, ZIPF_SALT = 7, 11, 13
 STAGE_KEYS = 1 << 32
-PUT, GET, SCAN, READ_MODIFY_WRITE, GET_MISSING = range(5)
+PUT, GET, SCAN, READ_MODIFY_WRITE, GET_MISSING, DELETE = range(6)
 
 
 def mix(number):
@@ -125,6 +125,8 @@ class Stream:
                 return PUT, self.random.below(self.keys), 0
             case "overwrite-zipf":
                 return PUT, self.hot(), 0
+            case "delete-uniform":
+                return DELETE, self.random.below(self.keys), 0
             case "get":
                 return GET, self.random.below(self.keys), 0
             case "missing":

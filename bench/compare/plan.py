@@ -33,6 +33,9 @@ class Engine:
     bare: bool = False
     # What users get who choose nothing: also where it does the same as others, that is to be seen.
     default: bool = False
+    # It is that engine with more words of its own, and runs only where it is named.
+    variant_of: str = ""
+    words: tuple = ()
 
 
 ENGINES = [
@@ -47,8 +50,15 @@ ENGINES = [
     Engine("fjall-kv", "fjall separated", separates=True),
     Engine("badger", "Badger", program="badger", separates=True),
     Engine("device", "the device", bare=True),
+    *(
+        Engine(
+            f"cleave-{mode}-{name}", f"CleaveDB at_{mode}, {name}", ours=True, separates=True,
+            variant_of=f"cleave-{mode}", words=(("punch", punch),),
+        )
+        for mode in ("write", "flush") for name, punch in (("holes", "on"), ("rewriting", "off"))
+    ),
 ]
-OURS = [engine.name for engine in ENGINES if engine.ours]
+OURS = [engine.name for engine in ENGINES if engine.ours and not engine.variant_of]
 
 
 @dataclass(frozen=True)
@@ -118,6 +128,8 @@ class Step:
     label: str = ""
     # So many gets are asked for at once.
     batch: int = 1
+    # More words for the program, as pairs.
+    words: tuple = ()
 
     @property
     def name(self):
@@ -194,7 +206,7 @@ class Job:
         counted = self.step.share is not None
         long = self.step.workload in ("fullscan", "keysonly")
         words = {
-            "engine": self.engine.name,
+            "engine": self.engine.variant_of or self.engine.name,
             "dir": folder,
             "workload": self.step.workload,
             "keys": self.keys,
@@ -217,6 +229,7 @@ class Job:
             words |= {"threads": BARE_DEPTH} if self.engine.bare else {"batch": self.step.batch}
         if self.step.workload == "verify":
             words["history"] = ",".join(self.history)
+        words |= dict(self.engine.words) | dict(self.step.words)
         return [str(program), *(f"{name}={value}" for name, value in words.items())]
 
 
@@ -229,7 +242,7 @@ def engines_for(value_size, chosen=None, threshold=THRESHOLD):
         for engine in ENGINES
         if (value_size >= threshold or not engine.separates or engine.default
             or engine.name == "badger")
-        and (engine.name in chosen if chosen else not engine.bare)
+        and (engine.name in chosen if chosen else not engine.bare and not engine.variant_of)
     ]
 
 

@@ -1,11 +1,12 @@
-"""The experiments of where a value belongs: Titan's, the plane of writes and scans, and the choice
-that is the default. `README.md` tells how the first differs from its article.
+"""The experiments of where a value belongs: Titan's, the plane of writes and scans, the choice that
+is the default, the sweep of the ceiling, and holes against rewriting. `README.md` tells how they
+differ from the article.
 """
 
 import cells
 import results
 from cells import of
-from experiment import KIB, LOAD, MIXES, WHOLE, BySize, ByWorkload, Experiment, Plane
+from experiment import KIB, LOAD, MIXES, WHOLE, BySize, ByWorkload, Experiment, Plane, Sweep
 from plan import MIX_THREADS, THRESHOLD, Step
 
 WRITES = ["load", "overwrite-uniform"]
@@ -118,4 +119,107 @@ AUTO = Experiment(
         ),
     ),
     THRESHOLD, seconds=AUTO_SECONDS,
+)
+
+# The ceilings, each with its settled bound, which must be below it.
+CEILINGS = ((1.2, 1.1), (1.3, 1.15), (1.5, 1.2), (2, 1.2), (3, 1.2))
+DRAWS = ("uniform", "zipf")
+
+
+def bounded(ceiling, settled):
+    """Words for the bounds of space, which alone count: no garbage is allowed beside them."""
+    return (("ceiling", ceiling), ("settled", settled), ("allowance-mb", 0))
+
+
+def swept(draw, ceiling, settled):
+    """A load and its overwrites below a ceiling; the overwrites have the name of the store."""
+    name = f"{draw}-{ceiling}"
+    more = {"store": name, "words": bounded(ceiling, settled)}
+    return [
+        Step("load", fresh=True, label=f"load-{name}", **WHOLE, **more),
+        Step(f"overwrite-{draw}", share=3, rests=True, label=name, **more),
+        Step("verify", label=f"verify-{name}", **more),
+    ]
+
+
+def space_of(name):
+    """For a step of overwrites, its space for each live byte."""
+    return lambda step: cells.space(step, f"verify-{step}", name)
+
+
+RATIO = Experiment(
+    "ratio",
+    "Space against bytes written",
+    "After the sweep of Titan's GC ratio: what a lower ceiling of space costs in writes. For each "
+    "ceiling (`max_space_amplification`) keys are loaded in random order, then three times as "
+    "many are overwritten, drawn uniformly or by Zipf's law, and every pair is compared. The "
+    "settled bound is "
+    f"{', '.join(f'{settled:g} at {ceiling:g}' for ceiling, settled in CEILINGS)}; "
+    "`space_allowance_bytes` is 0, so that the ceiling alone counts. Bytes are those of the "
+    "overwrites until all is at rest; space is looked at every half second.",
+    ("cleave-write", "cleave-flush"), "cleave-write", (KIB,),
+    tuple(step for draw in DRAWS for pair in CEILINGS for step in swept(draw, *pair)),
+    (
+        Sweep(
+            "highest space", "device bytes for each byte overwritten", "for each live byte",
+            lambda step: of(step, results.written), space_of("space_highest_bytes"), "ceiling",
+            tuple(
+                (draw, tuple((f"{ceiling:g}", f"{draw}-{ceiling}") for ceiling, _ in CEILINGS))
+                for draw in DRAWS
+            ),
+            (
+                ("Overwrites", "a second", lambda step: of(step, results.rate), False),
+                ("Device bytes of the overwrites", "for each byte overwritten",
+                 lambda step: of(step, results.written), True),
+                ("Highest space of the overwrites", "for each live byte",
+                 space_of("space_highest_bytes"), True),
+                ("Space at rest", "for each live byte", space_of("space_end_bytes"), True),
+            ),
+        ),
+    ),
+    THRESHOLD,
+)
+
+HOLES_BOUNDS = {"words": bounded(1.5, 1.2)}
+# An idle database begins to free what is dead after two seconds.
+HOLES_STAY = {"words": (*bounded(1.5, 1.2), ("stay", 6))}
+# Draws for each key; of the keys half are deleted by so many.
+OVERWRITES, DELETIONS = 2, 0.7
+HOLES = Experiment(
+    "holes",
+    "Holes against rewriting",
+    "After Titan's punching of holes: what it saves to give dead values back to the file system in "
+    "place (`punch`), instead of writing anew what is live beside them. Keys are loaded in random "
+    "order; then twice as many are overwritten, or half of them deleted, drawn uniformly, and "
+    "every pair is compared. The ceiling is 1.5, the settled bound 1.2, "
+    "`space_allowance_bytes` 0. Bytes, time and space are those of the overwrites or deletions "
+    "until all is at rest, six seconds later at least, as an idle database goes on freeing. "
+    "*Rewriting* is with `punch` off.",
+    ("cleave-write-holes", "cleave-write-rewriting", "cleave-flush-holes",
+     "cleave-flush-rewriting"),
+    "cleave-write-rewriting", (4 * KIB, 16 * KIB, 64 * KIB),
+    tuple(
+        step
+        for name, workload, share in [
+            ("overwrites", "overwrite-uniform", OVERWRITES),
+            ("deletions", "delete-uniform", DELETIONS),
+        ]
+        for step in [
+            Step("load", store=name, fresh=True, label=f"load-{name}", **WHOLE, **HOLES_BOUNDS),
+            Step(workload, store=name, share=share, rests=True, label=name, **HOLES_STAY),
+            Step("verify", store=name, label=f"verify-{name}", **HOLES_BOUNDS),
+        ]
+    ),
+    tuple(
+        BySize(title.format(name), unit, of(name, measure), least=least, log=False)
+        for name in ("overwrites", "deletions")
+        for title, unit, measure, least in [
+            ("{}", "a second", results.rate, False),
+            ("device bytes of {}", "MB", cells.device_megabytes, True),
+            ("processor time of {}", "s", cells.processor_seconds, True),
+            ("highest space of {}", "MB", cells.highest_megabytes, True),
+            ("space at rest after {}", "MB", cells.stored_megabytes, True),
+        ]
+    ),
+    THRESHOLD,
 )

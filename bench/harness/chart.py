@@ -11,6 +11,8 @@ WIDTH = 860
 MARGIN = 16
 LEFT = 64
 TITLE = 52
+# Of a row of names.
+LEGEND = 18
 PANEL = 176
 PLOT = 116
 HEAD = 34
@@ -82,7 +84,8 @@ class Picture:
         """The file's text."""
         rows = -(-len(self.panels) // COLUMNS)
         high = max((panel.HEIGHT for panel in self.panels), default=0)
-        height = TITLE + rows * high + MARGIN
+        top = TITLE + (max((row for _, row in places(self.names())), default=0)) * LEGEND
+        height = top + rows * high + MARGIN
         title = escape(self.title)
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
@@ -96,7 +99,7 @@ class Picture:
         width = (WIDTH - MARGIN) // COLUMNS
         for at, panel in enumerate(self.panels):
             x = MARGIN + at % COLUMNS * width
-            y = TITLE + at // COLUMNS * high
+            y = top + at // COLUMNS * high
             parts += panel.draw(self.names(), x, y, width - MARGIN)
         return "\n".join(parts) + "\n</svg>\n"
 
@@ -133,12 +136,23 @@ def text(x, y, words, kind="", anchor="start"):
 
 def legend(names):
     """A coloured box for each series."""
-    parts, x = [], MARGIN
-    for at, name in enumerate(names):
-        parts.append(f'<rect class="s{at}" x="{x}" y="34" width="10" height="10"/>')
-        parts.append(text(x + 15, 43, name))
-        x += 40 + 6 * len(name)
+    parts = []
+    for at, (name, (x, row)) in enumerate(zip(names, places(names))):
+        y = 34 + row * LEGEND
+        parts.append(f'<rect class="s{at}" x="{x}" y="{y}" width="10" height="10"/>')
+        parts.append(text(x + 15, y + 9, name))
     return parts
+
+
+def places(names):
+    """Where the names of a legend are: x and row, in as few rows as hold them."""
+    found, x, row = [], MARGIN, 0
+    for name in names:
+        if x > MARGIN and x + 15 + 6 * len(name) > WIDTH - MARGIN:
+            x, row = MARGIN, row + 1
+        found.append((x, row))
+        x += 40 + 6 * len(name)
+    return found
 
 
 def plot(panel, names, x, y, width):

@@ -61,13 +61,17 @@ class Charts(unittest.TestCase):
         with self.assertRaises(ValueError):
             chart.Picture("x", [chart.Panel("y", "s", ["1"], many)]).svg()
 
-    def test_the_longest_names_of_seven_engines_fit_beside_each_other(self):
+    def test_the_longest_names_of_seven_engines_fit_in_rows(self):
         titles = sorted((one.title for one in plan.ENGINES), key=len)[-chart.MOST_SERIES:]
         svg = chart.Picture("x", [chart.Panel("y", "s", ["1"], {it: [1] for it in titles})]).svg()
         words = [it for it in ET.fromstring(svg).iter(f"{NAMESPACE}text") if it.text in titles]
         self.assertEqual(len(words), chart.MOST_SERIES)
         for it in words:
             self.assertLess(float(it.get("x")) + 6 * len(it.text), chart.WIDTH, it.text)
+        last = max(float(it.get("y")) for it in words)
+        head = next(it for it in ET.fromstring(svg).iter(f"{NAMESPACE}text") if it.text == "y, s")
+        self.assertLess(last + 12, float(head.get("y")), "the panels begin below")
+        self.assertEqual({row for _, row in chart.places(["a" * 15] * 6)}, {0})
 
     def test_points_lie_where_their_values_are(self):
         series = {"a": [(64, 1, "64 B"), (1024, 10, "1 KiB"), (16384, 100, "16 KiB")]}

@@ -214,6 +214,40 @@ class Experiments(unittest.TestCase):
         self.assertIn("Each mode, values of 256 B, operations or pairs a second:", text)
         self.assertIn("| workload | CleaveDB off | CleaveDB auto | RocksDB |", text)
 
+    def test_the_sweep_has_a_ceiling_for_each_store_and_a_point_for_each_ceiling(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text, svg, _, commands = ran(Path(folder), "ratio")
+        bounds = {
+            (it["ceiling"], it["settled"], it["allowance-mb"]) for it in commands
+        }
+        self.assertEqual(bounds, {
+            ("1.2", "1.1", "0"), ("1.3", "1.15", "0"), ("1.5", "1.2", "0"), ("2", "1.2", "0"),
+            ("3", "1.2", "0"),
+        })
+        self.assertNotIn("punch", {name for it in commands for name in it})
+        self.assertIn("highest space, zipf, values of 1 KiB, for each live byte", svg)
+        self.assertIn("CleaveDB at_flush, 1.3: ", svg)
+        self.assertIn("| ceiling | CleaveDB at_write | CleaveDB at_flush |", text)
+        self.assertIn("| 1.2, uniform | **50** | **50** (1) |", text)
+        self.assertIn("Space at rest, values of 1 KiB, for each live byte:", text)
+
+    def test_holes_are_punched_by_one_of_two_variants_of_a_mode(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text, svg, lines, commands = ran(Path(folder), "holes", value_size=[4096, 65536])
+        sides = {(it["engine"], it["punch"]) for it in commands}
+        modes = {"cleave-write", "cleave-flush"}
+        self.assertEqual(sides, {(mode, punch) for mode in modes for punch in ("on", "off")})
+        self.assertEqual(len({it["engine"] for it in lines[1:]}), 4)
+        self.assertEqual({it["ceiling"] for it in commands}, {"1.5"})
+        stays = {it["workload"] for it in commands if it.get("stay") == "6"}
+        self.assertEqual(stays, {"overwrite-uniform", "delete-uniform"})
+        keys = (1 << 20) // (16 + 4096)
+        histories = {it["history"] for it in commands if it["workload"] == "verify"}
+        self.assertIn(f"load:3:{keys},delete-uniform:4:{round(0.7 * keys)}", histories)
+        self.assertIn("Device bytes of deletions, MB:", text)
+        self.assertIn("| value | CleaveDB at_write, holes | CleaveDB at_write, rewriting |", text)
+        self.assertIn("CleaveDB at_flush, rewriting, 64 KiB: ", svg)
+
     def test_a_store_stays_until_its_last_step(self):
         steps = [(0, plan.Step("load", fresh=True)), (1, plan.Step("load", store="b", fresh=True)),
                  (2, plan.Step("get")), (3, plan.Step("load", fresh=True))]

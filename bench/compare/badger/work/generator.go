@@ -126,6 +126,7 @@ const (
 	scan
 	readModifyWrite
 	getMissing
+	remove
 )
 
 type operation struct {
@@ -154,7 +155,8 @@ func newStream(workload string, s shape, thread uint64) *stream {
 
 func known(workload string) bool {
 	switch workload {
-	case "load", "load-ordered", "overwrite-uniform", "overwrite-zipf", "get", "missing", "synced":
+	case "load", "load-ordered", "overwrite-uniform", "overwrite-zipf", "delete-uniform", "get",
+		"missing", "synced":
 		return true
 	}
 	if pairsOfScan(workload) > 0 {
@@ -187,6 +189,8 @@ func (s *stream) next() operation {
 		made.kind, made.number = put, s.random.below(s.keys)
 	case "overwrite-zipf":
 		made.kind, made.number = put, s.hot()
+	case "delete-uniform":
+		made.kind, made.number = remove, s.random.below(s.keys)
 	case "get":
 		made.kind, made.number = get, s.random.below(s.keys)
 	case "missing":

@@ -104,6 +104,11 @@ func main() {
 	}
 	// What a program in Go is told in a container: to collect before the memory is full.
 	debug.SetMemoryLimit(int64(given.number("memory-mb") * mib * 3 / 4))
+	for _, name := range []string{"ceiling", "settled", "allowance-mb", "punch"} {
+		if _, found := given[name]; found {
+			fail(errors.New(name + "= means nothing to Badger"))
+		}
+	}
 	begun := time.Now()
 	db := open(given, workload == "synced")
 	opening := time.Since(begun)

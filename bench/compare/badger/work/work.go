@@ -140,9 +140,13 @@ func (t *task) work(part *tally, thread, ops uint64, begun time.Time) {
 		case readModifyWrite:
 			t.get(op.number)
 			t.put(part, op)
+		case remove:
+			key := keyOf(op.number)
+			part.userBytes += uint64(len(key))
+			fail(t.db.Update(func(txn *badger.Txn) error { return txn.Delete(key) }))
 		}
 		taken := uint64(time.Since(start))
-		if op.kind == put || op.kind == readModifyWrite {
+		if op.kind == put || op.kind == readModifyWrite || op.kind == remove {
 			part.writes.add(taken)
 		} else {
 			part.reads.add(taken)
@@ -263,10 +267,14 @@ func verify(db *badger.DB, s shape, size int, history string) {
 		from := newStream(parts[0], shape{s.keys, s.seed, stage, 1}, 0)
 		for range ops {
 			op := from.next()
-			if op.kind != put || op.number >= s.keys {
-				fail(fmt.Errorf("history: %s does more than put", parts[0]))
+			if op.kind != put && op.kind != remove || op.number >= s.keys {
+				fail(fmt.Errorf("history: %s does more than put and delete", parts[0]))
 			}
-			newest[op.number] = op.version
+			if op.kind == put {
+				newest[op.number] = op.version
+			} else {
+				delete(newest, op.number)
+			}
 		}
 	}
 	seen := 0

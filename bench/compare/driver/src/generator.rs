@@ -168,6 +168,7 @@ pub enum Kind {
     Scan,
     ReadModifyWrite,
     GetMissing,
+    Delete,
 }
 
 /// One operation.
@@ -222,11 +223,12 @@ impl Stream {
 
     /// Returns true if there is such a workload.
     pub fn knows(workload: &str) -> bool {
-        const PLAIN: [&str; 7] = [
+        const PLAIN: [&str; 8] = [
             "load",
             "load-ordered",
             "overwrite-uniform",
             "overwrite-zipf",
+            "delete-uniform",
             "get",
             "missing",
             "synced",
@@ -249,6 +251,7 @@ impl Stream {
             "load-ordered" => (Kind::Put, index % keys, 0),
             "overwrite-uniform" => (Kind::Put, self.random.below(keys), 0),
             "overwrite-zipf" => (Kind::Put, self.hot(), 0),
+            "delete-uniform" => (Kind::Delete, self.random.below(keys), 0),
             "get" => (Kind::Get, self.random.below(keys), 0),
             "missing" => (Kind::GetMissing, self.random.below(keys), 0),
             other => match pairs_of_scan(other) {
@@ -353,7 +356,7 @@ mod tests {
                 checked += 1;
             }
         }
-        assert_eq!(checked, 15);
+        assert_eq!(checked, 17);
     }
 
     #[test]

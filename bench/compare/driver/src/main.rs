@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use arguments::Arguments;
-use engines::Settings;
+use engines::{Settings, SpaceSettings};
 use generator::Shape;
 
 const MIB: u64 = 1 << 20;
@@ -58,6 +58,12 @@ fn run(given: &Arguments) -> Result<String, String> {
         threshold: given.number("threshold")?,
         filter_bits: given.number("filter-bits")?,
         background_threads: given.number("background")?,
+        space: SpaceSettings {
+            ceiling: given.number_if_given("ceiling")?,
+            settled: given.number_if_given("settled")?,
+            allowance_bytes: given.number_if_given::<u64>("allowance-mb")?.map(|mib| mib * MIB),
+            punch: given.switch_if_given("punch")?,
+        },
     };
     let begun = Instant::now();
     let engine = engines::open(given.text("engine")?, &settings)?;
@@ -74,6 +80,7 @@ fn run(given: &Arguments) -> Result<String, String> {
             batch: given.number_or("batch", 1)?,
             most: Duration::from_secs_f64(given.number("seconds")?),
             rest: Duration::from_secs_f64(given.number("rest")?),
+            stay: Duration::from_secs_f64(given.number_or("stay", 0.0)?),
         };
         work::run(&*engine, &task)?
     };

@@ -44,9 +44,10 @@ fn pause() {
     std::thread::sleep(LOOK);
 }
 
-/// Waits until nothing is done in the background, for at most `limit`. Returns how long that took,
-/// and whether it came to rest.
-pub fn wait_for_rest(limit: Duration) -> (Duration, bool) {
+/// Waits until nothing is done in the background, for at most `limit`, and for at least `stay`, in
+/// which an engine may find out that nobody uses it. Returns how long that took, and whether it
+/// came to rest.
+pub fn wait_for_rest(limit: Duration, stay: Duration) -> (Duration, bool) {
     let begun = Instant::now();
     let mut quiet_since = (begun, processor_ticks(), counter("io", "write_bytes:"));
     while begun.elapsed() < limit {
@@ -54,7 +55,7 @@ pub fn wait_for_rest(limit: Duration) -> (Duration, bool) {
         let (ticks, bytes) = (processor_ticks(), counter("io", "write_bytes:"));
         if ticks > quiet_since.1 + QUIET_TICKS || bytes > quiet_since.2 + QUIET_BYTES {
             quiet_since = (Instant::now(), ticks, bytes);
-        } else if quiet_since.0.elapsed() >= QUIET {
+        } else if quiet_since.0.elapsed() >= QUIET && begun.elapsed() >= stay {
             return (quiet_since.0 - begun, true);
         }
     }

@@ -22,9 +22,13 @@ pub fn run(
         let mut stream = Stream::new(workload, Shape { stage, threads: 1, ..shape }, 0);
         for _ in 0..ops.parse::<u64>().map_err(|_| wrong())? {
             let op = stream.next_op();
-            let known = newest.get_mut(op.number as usize).filter(|_| op.kind == Kind::Put);
-            *known.ok_or_else(|| format!("history: {workload} does more than put"))? =
-                Some(op.version);
+            let version = match op.kind {
+                Kind::Put => Some(op.version),
+                Kind::Delete => None,
+                _ => return Err(format!("history: {workload} does more than put and delete")),
+            };
+            let known = newest.get_mut(op.number as usize);
+            *known.ok_or_else(|| format!("history: {workload} writes other keys"))? = version;
         }
     }
     let mut expected = newest.iter().enumerate().filter_map(|(at, it)| Some((at as u64, (*it)?)));

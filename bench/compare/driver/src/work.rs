@@ -25,6 +25,8 @@ pub struct Task<'a> {
     pub most: Duration,
     /// How long the engine may take to come to rest afterwards.
     pub rest: Duration,
+    /// How long it stays open at least before that counts as rest.
+    pub stay: Duration,
 }
 
 /// What was counted.
@@ -65,7 +67,7 @@ pub fn run(engine: &dyn Engine, task: &Task<'_>) -> Result<String, String> {
     let work_ticks = process::processor_ticks() - ticks;
     let (rest, rested) = match task.rest.is_zero() {
         true => (Duration::ZERO, true),
-        false => process::wait_for_rest(task.rest),
+        false => process::wait_for_rest(task.rest, task.stay),
     };
     Ok(format!(
         "{{\"open_seconds\": {:.6}, \"ops\": {}, \"pairs\": {}, \
@@ -155,6 +157,7 @@ impl Worker<'_> {
     fn apply(&mut self, op: Op, start: Instant) -> Result<(), String> {
         match op.kind {
             Kind::Put => self.put(op)?,
+            Kind::Delete => self.delete(op.number)?,
             Kind::Get => self.get(op.number)?,
             Kind::GetMissing => {
                 let key = generator::missing_key(op.number);
@@ -170,7 +173,7 @@ impl Worker<'_> {
         }
         let taken = start.elapsed().as_nanos() as u64;
         match op.kind {
-            Kind::Put | Kind::ReadModifyWrite => self.tally.writes.add(taken),
+            Kind::Put | Kind::Delete | Kind::ReadModifyWrite => self.tally.writes.add(taken),
             _ => self.tally.reads.add(taken),
         }
         Ok(())
@@ -181,6 +184,12 @@ impl Worker<'_> {
         let key = generator::key(op.number);
         self.tally.user_bytes += (key.len() + self.value.len()) as u64;
         self.engine.put(&key, &self.value, self.sync)
+    }
+
+    fn delete(&mut self, number: u64) -> Result<(), String> {
+        let key = generator::key(number);
+        self.tally.user_bytes += key.len() as u64;
+        self.engine.delete(&key)
     }
 
     fn get(&mut self, number: u64) -> Result<(), String> {

@@ -42,6 +42,13 @@ unsafe extern "C" {
         value_len: usize,
         error: *mut *mut c_char,
     );
+    fn rocksdb_delete(
+        db: *mut c_void,
+        options: *const c_void,
+        key: *const u8,
+        key_len: usize,
+        error: *mut *mut c_char,
+    );
     fn rocksdb_get_pinned(
         db: *mut c_void,
         options: *const c_void,
@@ -142,6 +149,13 @@ impl Engine for RocksDb {
         let (mut error, (k, v)) = (null_mut(), (key.as_ptr(), value.as_ptr()));
         // SAFETY: the handle is open, and pointers and lengths are those of slices.
         unsafe { rocksdb_put(self.db, options, k, key.len(), v, value.len(), &mut error) };
+        check(error)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<(), String> {
+        let mut error = null_mut();
+        // SAFETY: the handle is open, and pointer and length are those of a slice.
+        unsafe { rocksdb_delete(self.db, self.write, key.as_ptr(), key.len(), &mut error) };
         check(error)
     }
 

@@ -1,10 +1,10 @@
 //! CleaveDB in one of its modes.
 
 use cleavedb::{
-    Codec, Db, Durability, Keyspace, KeyspaceOptions, Options, Separation, WriteOptions,
+    Codec, Db, Durability, GcOptions, Keyspace, KeyspaceOptions, Options, Separation, WriteOptions,
 };
 
-use super::{Engine, Settings, Visit, said};
+use super::{Engine, Settings, SpaceSettings, Visit, said};
 use crate::generator;
 
 struct Cleave {
@@ -32,11 +32,23 @@ pub fn open(settings: &Settings, separation: Separation) -> Result<Box<dyn Engin
         // One more thread flushes.
         compaction_threads: (settings.background_threads as usize).saturating_sub(1).max(1),
         keyspace,
+        gc: gc_of(&settings.space),
         ..Options::default()
     };
     let db = Db::builder(&settings.path).options(options).open().map_err(said)?;
     let keyspace = db.default_keyspace();
     Ok(Box::new(Cleave { db, keyspace, synced: WriteOptions::new().durability(Durability::Sync) }))
+}
+
+fn gc_of(space: &SpaceSettings) -> GcOptions {
+    let usual = GcOptions::default();
+    GcOptions {
+        max_space_amplification: space.ceiling.unwrap_or(usual.max_space_amplification),
+        settled_space_amplification: space.settled.unwrap_or(usual.settled_space_amplification),
+        space_allowance_bytes: space.allowance_bytes.unwrap_or(usual.space_allowance_bytes),
+        punch: space.punch.unwrap_or(usual.punch),
+        ..usual
+    }
 }
 
 impl Engine for Cleave {
@@ -45,6 +57,10 @@ impl Engine for Cleave {
             return self.keyspace.put_with(key, value, &self.synced).map_err(said);
         }
         self.keyspace.put(key, value).map_err(said)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<(), String> {
+        self.keyspace.delete(key).map_err(said)
     }
 
     fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool, String> {

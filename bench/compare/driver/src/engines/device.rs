@@ -99,6 +99,10 @@ impl Engine for Device {
         if sync { self.file.sync_data().map_err(said) } else { Ok(()) }
     }
 
+    fn delete(&self, _: &[u8]) -> Result<(), String> {
+        Err("a file of pairs has no deletions".into())
+    }
+
     fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool, String> {
         let found = self.places.read().map_err(said)?.find(number_of(key)?);
         let Some((offset, len)) = found else {

@@ -46,6 +46,10 @@ impl Engine for Fjall {
         if sync { self.db.persist(PersistMode::SyncData).map_err(said) } else { Ok(()) }
     }
 
+    fn delete(&self, key: &[u8]) -> Result<(), String> {
+        self.keyspace.remove(key).map_err(said)
+    }
+
     fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool, String> {
         let found = self.keyspace.get(key).map_err(said)?;
         found.as_deref().map(read);
