@@ -13,14 +13,35 @@ from results import shown
 MOST_BARS = 2
 
 
+def index_text(head, command, pages):
+    """A page with the charts of several experiments; `pages` has each with the path of its record,
+    and `head` is that of the first.
+    """
+    lines = top("Where a value belongs", head, command)
+    parts = [
+        "Loads, updates, reads, scans and space by where values live, the choice that is the "
+        "default, and what bounds of space and holes cost and save. Each chart has a page of its "
+        "own, with tables and conditions.",
+    ]
+    for experiment, path in pages:
+        parts.append(f"## [{experiment.title}]({path.name})")
+        parts.append(f"![{experiment.title}]({path.with_suffix('.svg').name})")
+    return "\n".join(lines) + "\n" + "\n\n".join(parts) + "\n"
+
+
+def top(title, head, command):
+    """What a page begins with."""
+    facts = [f"- {name}: {head[name]}" for name in ("date", "machine", "commit")]
+    return [f"# {title}", "", *facts, f"- command: `{command}`", ""]
+
+
 def record_text(experiment, head, lines):
     """A record as `bench/record` has them, and its picture."""
     found = Cells(lines)
     picture = Picture(experiment.title, [
         panel for figure in experiment.figures for panel in panels(experiment, figure, found)
     ])
-    facts = [f"- {name}: {head[name]}" for name in ("date", "machine", "commit")]
-    top = [f"# {experiment.title}", "", *facts, f"- command: `{head['command']}`", ""]
+    begin = top(experiment.title, head, head["command"])
     sections = [
         experiment.about, of_experiment(head), how_to_read(experiment, found),
         f"![{experiment.title}]({PICTURE_FILE})",
@@ -29,7 +50,7 @@ def record_text(experiment, head, lines):
         sections += tables(experiment, figure, found)
     if failed := failures(found):
         sections += ["Without a figure, with all that would follow in the same store:", failed]
-    return "\n".join(top) + "\n" + "\n\n".join(sections) + "\n", picture
+    return "\n".join(begin) + "\n" + "\n\n".join(sections) + "\n", picture
 
 
 def how_to_read(experiment, found):

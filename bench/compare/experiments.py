@@ -2,6 +2,7 @@
 """Runs an experiment of a paper that CleaveDB follows, with peers, and records it; see README."""
 
 import argparse
+import copy
 import json
 import sys
 from dataclasses import replace
@@ -14,6 +15,9 @@ import results
 import runner
 from harness import chart, record
 from papers import EXPERIMENTS
+
+# What `values` runs: the experiments of where a value belongs.
+VALUES = ("titan", "plane", "auto", "ratio", "holes")
 
 
 def engines_of(experiment, given):
@@ -58,10 +62,28 @@ def save(experiment, path, folder):
     return record.save(page, experiment.name, folder, picture=picture, lines=text)
 
 
+def of_values(given):
+    """Runs and records the experiments of where a value belongs, one after the other; then a page
+    with their charts is recorded, too. Returns its path.
+    """
+    pages, first = [], None
+    for name in VALUES:
+        one = copy.copy(given)
+        one.experiment = name
+        path = given.dir / f"{name}.jsonl"
+        run(EXPERIMENTS[name], one, path)
+        head, _ = results.read(path.read_text())
+        first = first or head
+        pages.append((EXPERIMENTS[name], save(EXPERIMENTS[name], path, given.out)))
+        print(f"== recorded in {pages[-1][1]}", file=sys.stderr)
+    whole = words(given) + command.changed(given)
+    return record.save(drawing.index_text(first, whole, pages), "values", given.out)
+
+
 def arguments():
     """What the command takes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("experiment", choices=EXPERIMENTS)
+    parser.add_argument("experiment", choices=[*EXPERIMENTS, "values"])
     command.options(parser)
     size = command.mebibytes
     parser.add_argument("--cache", type=size, help="block cache of each engine, such as 16M")
@@ -73,12 +95,18 @@ def arguments():
     given = parser.parse_args()
     if len(set(given.engine or [])) > chart.MOST_SERIES:
         parser.error(f"a chart has colours for {chart.MOST_SERIES} engines")
+    if given.experiment == "values" and (given.engine or given.value_size or given.lines):
+        parser.error("values runs each experiment with its own engines and sizes, and always runs")
     return given
 
 
 def main():
     """Runs, draws, records."""
     given = arguments()
+    if given.experiment == "values":
+        given.dir.mkdir(parents=True, exist_ok=True)
+        print(f"== recorded in {of_values(given)}", file=sys.stderr)
+        return
     experiment = EXPERIMENTS[given.experiment]
     # The lines stay there if the command is ended.
     path = given.lines or given.dir / f"{experiment.name}.jsonl"

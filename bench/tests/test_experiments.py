@@ -6,6 +6,8 @@ import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree as ET
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -79,6 +81,17 @@ def ran(folder, name, **more):
     program.write_text(FAKE.replace("LOG", repr(str(log))))
     program.chmod(0o755)
     experiment, path = papers.EXPERIMENTS[name], folder / "lines"
+    with standing_in(program):
+        experiments.run(experiment, given(folder, name, **more), path)
+    saved = experiments.save(experiment, path, folder / "record")
+    lines = [json.loads(text) for text in saved.with_suffix(".jsonl").read_text().splitlines()]
+    commands = [json.loads(text) for text in log.read_text().splitlines()]
+    return saved.read_text(), saved.with_suffix(".svg").read_text(), lines, commands
+
+
+@contextmanager
+def standing_in(program):
+    """Has experiments run a program in place of all drivers."""
     programs = {"driver": program, "badger": program}
     with (
         mock.patch.object(runner, "tell"),
@@ -90,11 +103,7 @@ def ran(folder, name, **more):
         mock.patch.object(command.signal, "signal"),
         mock.patch.object(sys, "stderr"),
     ):
-        experiments.run(experiment, given(folder, name, **more), path)
-    saved = experiments.save(experiment, path, folder / "record")
-    lines = [json.loads(text) for text in saved.with_suffix(".jsonl").read_text().splitlines()]
-    commands = [json.loads(text) for text in log.read_text().splitlines()]
-    return saved.read_text(), saved.with_suffix(".svg").read_text(), lines, commands
+        yield
 
 
 class Experiments(unittest.TestCase):
@@ -247,6 +256,38 @@ class Experiments(unittest.TestCase):
         self.assertIn("Device bytes of deletions, MB:", text)
         self.assertIn("| value | CleaveDB at_write, holes | CleaveDB at_write, rewriting |", text)
         self.assertIn("CleaveDB at_flush, rewriting, 64 KiB: ", svg)
+
+    def test_values_are_one_command_with_a_page_for_each_and_one_with_all_charts(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            program = folder / "driver"
+            program.write_text(FAKE.replace("LOG", repr(str(folder / "log"))))
+            program.chmod(0o755)
+            few = {
+                key: replace(one, sizes=one.sizes[-1:], engines=one.engines[-2:])
+                for key, one in papers.EXPERIMENTS.items()
+            }
+            options = given(folder, "values", out=folder / "record")
+            with standing_in(program), mock.patch.object(experiments, "EXPERIMENTS", few):
+                index = experiments.of_values(options)
+            text = index.read_text()
+            self.assertTrue(text.startswith("# Where a value belongs\n"))
+            self.assertIn("- command: `python3 bench/compare/experiments.py values --dir DIR", text)
+            self.assertIn("-values.md", index.name)
+            for key in experiments.VALUES:
+                page = Path(folder / "record", index.name.replace("values", key))
+                self.assertIn(f"## [{few[key].title}]({page.name})", text)
+                self.assertIn(f"]({page.with_suffix('.svg').name})", text)
+                self.assertIn(f"experiments.py {key} --dir DIR", page.read_text())
+                self.assertTrue(page.with_suffix(".svg").exists())
+                self.assertTrue(page.with_suffix(".jsonl").exists())
+
+    def test_values_take_no_engine_size_or_lines(self):
+        for more in (["--engine", "rocksdb"], ["--value-size", "64"], ["--lines", "x"]):
+            words = ["experiments.py", "values", "--dir", "x", *more]
+            with mock.patch.object(sys, "argv", words), mock.patch.object(sys, "stderr"):
+                with self.assertRaises(SystemExit):
+                    experiments.arguments()
 
     def test_a_store_stays_until_its_last_step(self):
         steps = [(0, plan.Step("load", fresh=True)), (1, plan.Step("load", store="b", fresh=True)),
