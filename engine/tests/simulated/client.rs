@@ -116,6 +116,8 @@ pub struct Client {
     pub reads_must_work: bool,
     pub checkpoint: Option<Checkpoint>,
     pub options: Options,
+    /// If set, every commit is synced, whatever durability the script asks for.
+    pub synced: bool,
     pub relocated: Relocated,
 }
 
@@ -151,6 +153,7 @@ impl Client {
             reads_must_work: false,
             checkpoint: None,
             options: tiny_options(),
+            synced: false,
             relocated: Relocated::default(),
         }
     }
@@ -311,6 +314,7 @@ impl Client {
         durability: Durability,
         write: impl FnOnce(&Client, &WriteOptions) -> Result<(), Error>,
     ) -> Step {
+        let durability = if self.synced { Durability::Sync } else { durability };
         self.model.begin_commit(writes);
         let written = write(self, &WriteOptions::new().durability(durability));
         match self.outcome("write", written) {

@@ -2,6 +2,8 @@
 //! that changes the disk, with every kind of survivors. The database must open again, with contents
 //! that the model allows.
 
+mod modes;
+
 use crate::client::{Checkpoint, Client, DIR, Relocated, Step, read_all, tiny_options};
 use crate::model::{Contents, Model, difference};
 use crate::script;
@@ -242,6 +244,21 @@ fn check_calls(script: Script, calls: u64, first: u64, stride: usize) {
     assert!(failures.is_empty(), "{count} failures:\n{}", first.join("\n"));
 }
 
+/// Crashes at a share of the script's calls: each `stride`-th one from `first` on, or every call if
+/// `CLEAVEDB_EVERY_CALL` is set. `is_worth` asserts that value GC did what the script is for.
+fn check_share(script: Script, (first, stride): (u64, usize), is_worth: impl FnOnce(Relocated)) {
+    let (simulation, _, relocated) = run_script(script, None);
+    is_worth(relocated);
+    let is_every = std::env::var_os("CLEAVEDB_EVERY_CALL").is_some();
+    let (first, stride) = if is_every { (1, 1) } else { (first, stride) };
+    check_calls(script, simulation.mutations(), first, stride);
+}
+
+/// Asserts that value GC relocated segments.
+fn some_relocated(relocated: Relocated) {
+    assert!(relocated.in_all > 4, "value GC rests: {relocated:?}");
+}
+
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_odd_call_of_the_script() {
     check_calls(script::run, count_calls(), 1, 2);
@@ -270,16 +287,13 @@ fn i1_i2_i3_i5_i6_a_crash_at_every_even_call_of_short_sessions() {
 /// must be durable before the edit that names both.
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_the_script_at_flush() {
-    let (simulation, _, relocated) = run_script(script::run_at_flush, None);
-    assert!(relocated.in_all > 4, "value GC rests: {relocated:?}");
-    check_calls(script::run_at_flush, simulation.mutations(), 1, 7);
+    check_share(script::run_at_flush, (1, 7), some_relocated);
 }
 
 /// The same where short sessions leave small segments, which closing folds into sorted ones.
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_short_sessions_at_flush() {
-    let (simulation, ..) = run_script(script::sessions_at_flush, None);
-    check_calls(script::sessions_at_flush, simulation.mutations(), 1, 7);
+    check_share(script::sessions_at_flush, (1, 7), |_| ());
 }
 
 /// Scans have values put in order: segments and tables must be durable before the edit that names
@@ -296,16 +310,13 @@ fn i1_i2_i3_i5_i6_a_crash_at_every_call_of_scans_that_put_values_in_order() {
 /// Most values of this script are operands, which reads, flushes and compactions append to others.
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_the_script_that_appends() {
-    let (simulation, _, relocated) = run_script(script::run_appending, None);
-    assert!(relocated.in_all > 4, "value GC rests: {relocated:?}");
-    check_calls(script::run_appending, simulation.mutations(), 1, 7);
+    check_share(script::run_appending, (1, 7), some_relocated);
 }
 
 /// The same in short sessions, which closing folds.
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_short_sessions_that_append() {
-    let (simulation, ..) = run_script(script::sessions_appending, None);
-    check_calls(script::sessions_appending, simulation.mutations(), 1, 7);
+    check_share(script::sessions_appending, (1, 7), |_| ());
 }
 
 /// A conversion writes segments and tables, and removes others. Whatever it has come to, all values
@@ -319,6 +330,5 @@ fn i1_i2_i3_i5_i6_a_crash_at_every_call_of_conversions() {
 /// The same at every fifth call where values are appended to others.
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_fifth_call_of_conversions_of_operands() {
-    let (simulation, ..) = run_script(script::converting_appended, None);
-    check_calls(script::converting_appended, simulation.mutations(), 1, 5);
+    check_share(script::converting_appended, (1, 5), |_| ());
 }
