@@ -36,6 +36,7 @@ mod linear;
 mod locks;
 mod merge;
 mod metamorphic;
+mod mode_kills;
 mod model;
 mod multi_get;
 mod options;
