@@ -327,6 +327,12 @@ fn i1_i2_i3_i5_i6_a_crash_at_every_call_of_conversions() {
     check_calls(script::converting, simulation.mutations(), 1, 1);
 }
 
+/// Values move while compactions pass them, into the tree and out of it.
+#[test]
+fn i1_i2_i3_i5_i6_a_crash_at_every_third_call_of_compactions_that_move_values() {
+    check_share(script::homing, (1, 3), |_| ());
+}
+
 /// The same at every fifth call where values are appended to others.
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_fifth_call_of_conversions_of_operands() {
