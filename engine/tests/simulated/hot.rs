@@ -2,7 +2,9 @@
 //! about their work, and never what a reader sees.
 
 use crate::client::{inline_options, open, simulate, tiny_options};
+use cleavedb::env::sim::{Call, FaultPlan};
 use cleavedb::{Db, Options, ReadOptions, ScoredTable, Snapshot, StaleTrigger};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -92,6 +94,37 @@ fn i06_no_reader_goes_back_while_entries_are_flushed_and_moved() {
     assert!(short_cuts > 0 && dropped > 0, "{short_cuts} {dropped}");
 }
 
+/// Guards against a compaction that drops an entry which a newer one in another table supersedes,
+/// although a snapshot from between the two sees it.
+#[test]
+fn i06_snapshots_keep_what_newer_tables_supersede() {
+    let mut dropped = 0;
+    for seed in 0..4 {
+        simulate(seed, STEPS, |env, _| {
+            let db = open(env, Options { update_table_bytes: 1 << 20, ..options() });
+            let mut held: VecDeque<(Snapshot, u64)> = VecDeque::new();
+            for round in 0..50 {
+                let keyspace = db.default_keyspace();
+                for number in 0..40 {
+                    let key = format!("once{:05}", (round * 40 + number) * 7 % 2000);
+                    keyspace.put(key, [7; 40]).unwrap();
+                }
+                write_hot(&db, 1000 * round);
+                held.push_back((db.snapshot(), 1000 * round));
+                // Without a snapshot for a while, entries are dropped after all.
+                let least = if round % 10 < 6 { held.len().saturating_sub(3) } else { held.len() };
+                held.drain(..least);
+                for (snapshot, first) in &held {
+                    let options = ReadOptions::new().snapshot(snapshot);
+                    (0..HOT_KEYS).for_each(|hot| assert_eq!(read(&db, hot, &options), first + hot));
+                }
+            }
+            dropped += db.stats().superseded_entries_dropped;
+        });
+    }
+    assert!(dropped > 0, "no compaction went by the update table");
+}
+
 /// Runs a write load and returns the stale entries below L0, all entries in tables, and the early
 /// compactions.
 fn stale_entries(early_compaction: StaleTrigger) -> (u64, u64, u64) {
@@ -167,6 +200,39 @@ fn a_walk_counts_every_stale_entry() {
             let counted = db.count_stale_entries().unwrap();
             assert_eq!(stale(&counted), (hidden, bytes));
             assert_eq!(db.table_scores(), counted, "no table was written since");
+        });
+    }
+}
+
+/// While a compaction writes, the update table names its tables, and goes on to do so if it fails,
+/// in the middle of a table or at the edit. No version has them, so readers search as usual until
+/// the next compaction has noted where the entries are.
+#[test]
+fn i06_what_a_failed_compaction_has_noted_leads_no_reader_astray() {
+    for file in [".tbl", ".man"] {
+        simulate(4, STEPS, |env, simulation| {
+            let early_compaction = StaleTrigger::Off;
+            let more = Options { update_table_bytes: 1 << 20, early_compaction, ..options() };
+            let db = open(env, more);
+            write(&db, 200, 1);
+            db.compact().unwrap();
+            write_hot(&db, 600);
+            db.flush().unwrap();
+            db.wait_idle().unwrap();
+            let short_cuts = || {
+                let before = db.stats().short_cut_reads;
+                for hot in 0..HOT_KEYS {
+                    assert_eq!(read(&db, hot, &ReadOptions::default()), 600 + hot);
+                }
+                db.stats().short_cut_reads - before
+            };
+            assert_eq!(short_cuts(), HOT_KEYS);
+            simulation.fail(FaultPlan::new(Call::Write).on(file));
+            assert!(db.compact().is_err(), "{file}");
+            assert_eq!(short_cuts(), 0, "{file}: the tables that are named are gone");
+            db.compact().unwrap();
+            assert_eq!(short_cuts(), HOT_KEYS, "{file}");
+            assert_eq!(db.table_scores(), db.count_stale_entries().unwrap(), "{file}");
         });
     }
 }
