@@ -1,10 +1,11 @@
-//! `cleave hot`: shows which tables hold entries that newer ones supersede.
+//! `cleave hot`: shows which tables hold entries that newer ones supersede, and of what use the
+//! update table is.
 
 use crate::live::{self, LiveStore};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
-use crate::text::{human_bytes, human_count};
+use crate::text::{counted, human_bytes, human_count};
 use clap::Args;
 use cleavedb::{Result, ScoredTable};
 use serde_json::{Value, json};
@@ -13,9 +14,9 @@ use std::path::PathBuf;
 /// List the tables with the greatest share of stale entries: those that newer entries supersede
 ///
 /// It reads all keys and changes nothing; if a process has the database open for writing, that one
-/// does it. Compaction drops stale entries in time, and with them
-/// what keeps their values; `cleave compact` drops all of them now. docs/tuning.md says when an
-/// update table and early compaction do that sooner.
+/// does it, and tells of what use its update table is to all keyspaces, if it has one. Compaction
+/// drops stale entries in time, and with them what keeps their values; `cleave compact` drops all
+/// of them now. docs/tuning.md says when an update table and early compaction do that sooner.
 #[derive(Args)]
 pub(crate) struct Hot {
     /// The database's directory
@@ -35,17 +36,24 @@ pub(crate) struct Hot {
 }
 
 pub(crate) fn run(args: &Hot) -> Outcome {
-    let mut tables = match LiveStore::announced(&args.dir) {
-        Some(live) => of_process(&live, args.keyspace.as_deref())?,
-        None => of_own_opening(args)?,
+    let (mut tables, use_of_table) = match LiveStore::announced(&args.dir) {
+        Some(live) => {
+            let tables = of_process(&live, args.keyspace.as_deref())?;
+            (tables, UpdateTableUse::of(&live.tell("stats")?))
+        }
+        // An opening of our own has no update table.
+        None => (of_own_opening(args)?, None),
     };
     let sum = Sum::of(&tables);
     tables.truncate(args.top);
     let mut out = Output::new();
     if args.json {
-        out.line(to_json(&tables, &sum).to_string())?;
+        let mut told = to_json(&tables, &sum);
+        told["update_table"] = use_of_table.map_or(Value::Null, |table| table.to_json());
+        out.line(told.to_string())?;
     } else {
         out.bytes(to_text(&tables, &sum).as_bytes())?;
+        out.bytes(use_of_table.map_or_else(String::new, |table| table.to_text()).as_bytes())?;
     }
     out.finish()?;
     Ok(Status::Done)
@@ -126,6 +134,81 @@ impl Sum {
             sum.stale_bytes += table.stale_bytes;
         }
         sum
+    }
+}
+
+/// Of what use the update table was to the process that has the database open.
+struct UpdateTableUse {
+    keys: u64,
+    bytes: u64,
+    capacity_bytes: u64,
+    evicted_keys: u64,
+    lookups: u64,
+    hits: u64,
+    dropped_entries: u64,
+    dropped_bytes: u64,
+}
+
+impl UpdateTableUse {
+    /// Takes it from the statistics of a process; returns `None` if that has no update table.
+    fn of(stats: &Value) -> Option<UpdateTableUse> {
+        let number = |field: &str| stats[field].as_u64().unwrap_or_default();
+        let table = UpdateTableUse {
+            keys: number("update_table_keys"),
+            bytes: number("update_table_bytes"),
+            capacity_bytes: number("update_table_capacity_bytes"),
+            evicted_keys: number("update_table_evictions"),
+            lookups: number("update_table_lookups"),
+            hits: number("short_cut_reads"),
+            dropped_entries: number("superseded_entries_dropped"),
+            dropped_bytes: number("superseded_bytes_dropped"),
+        };
+        (table.capacity_bytes > 0).then_some(table)
+    }
+
+    /// Returns the number of point reads that it could not answer.
+    fn misses(&self) -> u64 {
+        // A read that is under way may count as a hit in numbers that are a moment younger.
+        self.lookups.saturating_sub(self.hits)
+    }
+
+    /// Returns the number of keys that were noted. One that was forgotten and noted again counts
+    /// twice.
+    fn noted_keys(&self) -> u64 {
+        self.keys.saturating_add(self.evicted_keys)
+    }
+
+    fn to_text(&self) -> String {
+        format!(
+            "update table: knows {} of {} noted ({:.1}%), in {} of {}\n\
+             point reads of tables: {}, hits {} ({:.1}%), misses {}\n\
+             superseded and dropped by compactions: {}, with {}\n",
+            human_count(self.keys),
+            counted(self.noted_keys(), "key"),
+            percent(self.keys, self.noted_keys()),
+            human_bytes(self.bytes),
+            human_bytes(self.capacity_bytes),
+            human_count(self.lookups),
+            human_count(self.hits),
+            percent(self.hits, self.lookups),
+            human_count(self.misses()),
+            counted(self.dropped_entries, "entry"),
+            human_bytes(self.dropped_bytes)
+        )
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "keys": self.keys,
+            "bytes": self.bytes,
+            "capacity_bytes": self.capacity_bytes,
+            "evicted_keys": self.evicted_keys,
+            "lookups": self.lookups,
+            "hits": self.hits,
+            "misses": self.misses(),
+            "superseded_entries_dropped": self.dropped_entries,
+            "superseded_bytes_dropped": self.dropped_bytes,
+        })
     }
 }
 

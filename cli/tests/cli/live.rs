@@ -1,6 +1,7 @@
 //! Commands on a database that another process has open: they ask it at its control socket.
 
 use crate::common::{Dir, cleave, ok, run};
+use cleavedb::{Db, Options};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -78,6 +79,39 @@ fn a_store_in_use_is_looked_into_through_its_process() {
     holder.end();
     let output = run(&dir, &["stats", "DB"], b"");
     assert!(output.status.success() && output.stderr.is_empty());
+}
+
+/// What an update table was good for was told by nobody who looks at stale entries.
+#[test]
+fn hot_tells_of_what_use_the_update_table_is() {
+    let dir = Dir::new("live-hot");
+    let mut options = Options { update_table_bytes: 1 << 20, ..Options::default() };
+    options.keyspace.level0_trigger = 8;
+    let db = Db::builder(dir.path().join("DB")).options(options).open().unwrap();
+    let words = db.default_keyspace();
+    // Of four keys in the deepest table, two have newer entries in one above.
+    for key in ["a", "b", "c", "d"] {
+        words.put(key, "one").unwrap();
+    }
+    db.compact().unwrap();
+    words.put("a", "two").unwrap();
+    words.put("b", "two").unwrap();
+    words.flush().unwrap();
+    for key in ["a", "b", "c", "x"] {
+        words.get(key).unwrap();
+    }
+    let told = String::from_utf8(ok(&dir, &["hot", "DB"], b"")).unwrap();
+    let lines: Vec<&str> = told.lines().rev().take(3).collect();
+    assert!(lines[2].starts_with("update table: knows 4 of 4 keys noted (100.0%), in "), "{told}");
+    assert_eq!(lines[1], "point reads of tables: 4, hits 3 (75.0%), misses 1");
+    assert_eq!(lines[0], "superseded and dropped by compactions: 0 entries, with 0 B");
+    let told: Value = serde_json::from_slice(&ok(&dir, &["hot", "DB", "--json"], b"")).unwrap();
+    let table = &told["update_table"];
+    let number = |field: &str| table[field].as_u64().unwrap();
+    assert_eq!((number("keys"), number("evicted_keys")), (4, 0));
+    assert_eq!((number("lookups"), number("hits"), number("misses")), (4, 3, 1));
+    assert_eq!(number("superseded_bytes_dropped"), 0);
+    assert_eq!(number("capacity_bytes"), 1 << 20);
 }
 
 #[test]

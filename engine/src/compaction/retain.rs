@@ -20,7 +20,7 @@
 //! A newer entry hides an older one wherever it is. Those that the job does not read are known from
 //! the update table (Lin, Chen 2022, section 2.3; the room `hot` says why that is safe).
 
-use crate::base::entry::deadline_of;
+use crate::base::entry::{deadline_of, entry_bytes};
 use crate::base::error::Result;
 use crate::base::expiry::Deadline;
 use crate::base::iter::CurrentKey;
@@ -50,6 +50,8 @@ pub struct Retain<'a, B> {
     is_closed: bool,
     dropped: u64,
     superseded: u64,
+    /// The bytes of the superseded entries that the update table was not told of yet.
+    superseded_bytes: u64,
     dropped_until: Option<Deadline>,
     /// True if a filter may change the entry that was judged last.
     may_change: bool,
@@ -84,6 +86,7 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
             is_closed: false,
             dropped: 0,
             superseded: 0,
+            superseded_bytes: 0,
             dropped_until: None,
             may_change: false,
             is_settled: false,
@@ -130,6 +133,7 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         if !hidden && self.is_superseded(user_key, trailer.seqno(), stratum) {
             hidden = true;
             self.superseded += 1;
+            self.superseded_bytes += entry_bytes(user_key, trailer, payload)?;
         }
         self.stratum = Some(stratum);
         let kind = trailer.kind()?;
@@ -202,8 +206,14 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         })
     }
 
-    /// Returns how many entries were dropped because of entries that the job did not read.
-    pub fn superseded(&self) -> u64 {
+    /// Returns how many entries were dropped because of entries that the job did not read, and has
+    /// the update table count their bytes. So the job asks once its output is installed: what a job
+    /// that failed would have dropped counts for nothing.
+    pub fn superseded(&mut self) -> u64 {
+        let bytes = std::mem::take(&mut self.superseded_bytes);
+        if let Some((hot, _)) = self.hot {
+            hot.superseded_bytes_dropped.add(bytes);
+        }
         self.superseded
     }
 
@@ -300,6 +310,25 @@ mod tests {
             let kept = kept_beside(flushed, visible, snapshots, false, entries);
             assert_eq!(kept, expected, "{flushed} {visible} {snapshots:?}");
         }
+    }
+
+    #[test]
+    fn bytes_of_what_a_newer_table_supersedes_count_once_the_job_has_ended() {
+        let (hot, keyspace) = (UpdateTable::new(1 << 20), KeyspaceId(1));
+        hot.flushed((keyspace, b"a"), 12, TableId(9), 1);
+        let seen = SeenSeqnos { visible: 20, ..SeenSeqnos::default() };
+        let mut retain =
+            Retain::new(KeyOrder::Bytewise, seen, |_| false).with_update_table(&hot, keyspace);
+        // The second entry of `a` is hidden by the first, which the job has read, and so is that
+        // of `b`.
+        for (key, seqno) in [(b"a", 9), (b"a", 7), (b"b", 8), (b"b", 6)] {
+            retain.judge(key, Trailer::new(seqno, EntryKind::Put), b"value").unwrap();
+        }
+        assert_eq!(hot.superseded_bytes_dropped.get(), 0, "the job may fail yet");
+        assert_eq!((retain.superseded(), retain.dropped()), (1, 3));
+        let bytes = (1 + Trailer::BYTES + b"value".len()) as u64;
+        assert_eq!(hot.superseded_bytes_dropped.get(), bytes);
+        assert_eq!((retain.superseded(), hot.superseded_bytes_dropped.get()), (1, bytes));
     }
 
     /// Guards every combination of snapshots and of entries that are in other tables instead.

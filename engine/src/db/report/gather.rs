@@ -41,9 +41,7 @@ impl Db {
         let (counters, version) = (&core.counters, core.set.current());
         let (hot, update_table) = (&core.hot, core.hot.stats());
         let recovery = &core.recovered;
-        let states = core.states();
-        let costs = states.iter().flat_map(|state| core.background.scan_costs(state.id));
-        let costs: Vec<_> = costs.collect();
+        let (scan_cost_bytes, scan_cost_ranges) = self.scan_cost();
         Stats {
             keyspaces: self.keyspace_stats(),
             segments: self.segment_stats(),
@@ -73,6 +71,7 @@ impl Db {
             update_table_evictions: update_table.evicted_keys,
             update_table_lookups: hot.lookups.get(),
             short_cut_reads: hot.short_cuts.get(),
+            superseded_bytes_dropped: hot.superseded_bytes_dropped.get(),
             table_opens: open_tables.opened,
             table_evictions: open_tables.evicted,
             cache_bytes: cache.bytes,
@@ -83,8 +82,8 @@ impl Db {
             recovery_replayed_bytes: recovery.replayed_bytes,
             recovery_torn_bytes: recovery.torn_bytes,
             recovery_orphans_removed: recovery.orphans_removed,
-            scan_cost_bytes: costs.iter().fold(0, |sum, it| it.waste.saturating_add(sum)),
-            scan_cost_ranges: costs.iter().filter(|it| it.waste > 0).count() as u64,
+            scan_cost_bytes,
+            scan_cost_ranges,
             background_limit_bytes_per_second: core.budget.limit().unwrap_or(0),
             cache_hits: cache.hits,
             cache_misses: cache.misses,
@@ -145,6 +144,19 @@ impl Db {
             tables.extend(count_scores(&self.core.runtime, &state.name, &state.view())?);
         }
         Ok(sort_by_stale_share(tables))
+    }
+
+    /// Returns what strewn values have cost scans of all keyspaces, in bytes, and the ranges of
+    /// keys with such costs.
+    fn scan_cost(&self) -> (u64, u64) {
+        let (mut bytes, mut ranges) = (0u64, 0);
+        for state in self.core.states() {
+            for cost in self.core.background.scan_costs(state.id) {
+                bytes = bytes.saturating_add(cost.waste);
+                ranges += u64::from(cost.waste > 0);
+            }
+        }
+        (bytes, ranges)
     }
 
     /// Returns the bytes that the memtables of all keyspaces may take before writers wait.

@@ -281,6 +281,8 @@ stats! {
         short_cut_reads,
         /// Entries that compactions dropped because the update table knew a newer one elsewhere.
         superseded_entries_dropped,
+        /// Bytes of these entries: of their keys, and of their values, separated ones included.
+        superseded_bytes_dropped,
         /// Compactions of tables because much of them was stale.
         early_compactions,
         /// Entries that compaction filters were asked about.

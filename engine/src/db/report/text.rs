@@ -160,13 +160,14 @@ impl Stats {
         }
         writeln!(
             f,
-            "update table: {} in {} of {}; {} of {} took the short cut; {} dropped, {}",
+            "update table: {} in {} of {}; {} of {} took the short cut; {} ({}) dropped, {}",
             counted(self.update_table_keys, "key"),
             sized(self.update_table_bytes),
             sized(self.update_table_capacity_bytes),
             self.short_cut_reads,
             counted(self.update_table_lookups, "read"),
             counted(self.superseded_entries_dropped, "superseded entry"),
+            sized(self.superseded_bytes_dropped),
             counted(self.early_compactions, "early compaction")
         )
     }
