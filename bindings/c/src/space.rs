@@ -42,6 +42,21 @@ extern "C" fn cleavedb_options_set_automatic_gc(options: Handle<DbOptions>, valu
     set_gc(options, |gc| gc.automatic = value != 0);
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_discardable_ratio(options: Handle<DbOptions>, ratio: f64) {
+    set_gc(options, |gc| gc.discardable_ratio = ratio);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_gc_memory_bytes(options: Handle<DbOptions>, bytes: u64) {
+    set_gc(options, |gc| gc.memory_bytes = bytes);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_punch(options: Handle<DbOptions>, value: u8) {
+    set_gc(options, |gc| gc.punch = value != 0);
+}
+
 /// Frees what is worth freeing now. Returns the bytes that were freed, or punched as holes.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_gc(db: Handle<Database>, errptr: ErrPtr) -> u64 {

@@ -117,6 +117,30 @@ fn blocks_come_back_and_lengths_and_values_stay() {
     assert_eq!(db.stats().gc.punches, 0, "all is done");
 }
 
+/// Guards `GcOptions::punch`: nothing noticed when it had no effect.
+#[test]
+fn without_punching_files_stay_whole_and_values_move() {
+    let found = [true, false].map(|punch| {
+        let dir = common::dir();
+        let gc = GcOptions { punch, ..by_hand().gc };
+        let db = common::open_with(dir.path(), Options { gc, ..by_hand() });
+        (0..KEYS).for_each(|number| put(&db, number, 1));
+        overwrite(&db, is_kept);
+        let report = db.gc().unwrap();
+        punched(&db, report.segments_punched);
+        db.wait_idle().unwrap();
+        assert_values(&db, version_of);
+        let (stats, space) = (db.stats().gc, db.space().unwrap());
+        assert_eq!(space.hole_bytes, report.bytes_punched);
+        assert_eq!(stats.segments_punched, report.segments_punched);
+        (holes(dir.path()), stats.punches, report)
+    });
+    let [(default_holes, default_calls, default), (holes, calls, without)] = found;
+    assert!(default_holes > 20 * VALUE as u64 && default_calls > 0, "{default:?}");
+    assert_eq!((holes, calls, without.bytes_punched), (0, 0, 0), "{without:?}");
+    assert!(without.bytes_freed > 20 * VALUE as u64 && without.bytes_written > 0, "{without:?}");
+}
+
 #[test]
 fn i05_a_cursor_sees_all_and_holds_the_punching_up() {
     let dir = common::dir();

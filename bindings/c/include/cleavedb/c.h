@@ -482,6 +482,15 @@ LEVELDB_EXPORT void cleavedb_options_set_settled_space_amplification(leveldb_opt
 LEVELDB_EXPORT void cleavedb_options_set_space_allowance_bytes(leveldb_options_t*, uint64_t bytes);
 /* Whether the space of dead values comes back by itself (true). */
 LEVELDB_EXPORT void cleavedb_options_set_automatic_gc(leveldb_options_t*, uint8_t);
+/* The least share of garbage of a segment that is collected while the database is idle, even if the
+   bound above holds (0.5), from 0.05 to 1. */
+LEVELDB_EXPORT void cleavedb_options_set_discardable_ratio(leveldb_options_t*, double);
+/* The most memory for lists of live values while their space is collected (128 MiB). With less,
+   all keys are read more often for the same work. */
+LEVELDB_EXPORT void cleavedb_options_set_gc_memory_bytes(leveldb_options_t*, uint64_t bytes);
+/* Whether dead bytes are given back by punching holes into files where that is cheaper than moving
+   what is live, and the file system can do it (true). Without it files stay whole. */
+LEVELDB_EXPORT void cleavedb_options_set_punch(leveldb_options_t*, uint8_t);
 /* Whether other processes of the same user can ask this one about the database, at the socket
    CONTROL in its directory, with the command cleave (true). */
 LEVELDB_EXPORT void cleavedb_options_set_control_socket(leveldb_options_t*, uint8_t);

@@ -30,6 +30,50 @@ static void keys_of(leveldb_iterator_t* iter, const char* expected) {
   CHECK(strcmp(found, expected) == 0);
 }
 
+/* Checks that the file of settings that an opening wrote has a line. */
+static void has_setting(char** argv, const char* name, const char* line) {
+  char path[4096], text[8192];
+  snprintf(path, sizeof path, "%s/OPTIONS", below(argv, name));
+  FILE* file = fopen(path, "r");
+  CHECK(file != NULL);
+  text[fread(text, 1, sizeof text - 1, file)] = 0;
+  fclose(file);
+  CHECK(strstr(text, line) != NULL);
+}
+
+/* The settings of value GC reach the database, and impossible ones are told by the opening. */
+static void settings_of_gc(char** argv) {
+  leveldb_options_t* options = leveldb_options_create();
+  leveldb_options_set_create_if_missing(options, 1);
+  leveldb_t* db = leveldb_open(options, below(argv, "gc"), &err);
+  CHECK_OK(err);
+  leveldb_close(db);
+  has_setting(argv, "gc", "\ngc.punch = true\n");
+  cleavedb_options_set_discardable_ratio(options, 0.01);
+  CHECK(leveldb_open(options, below(argv, "gc"), &err) == NULL);
+  CHECK(err != NULL && strstr(err, "discardable_ratio") != NULL);
+  CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_options_set_discardable_ratio(options, 0.25);
+  cleavedb_options_set_gc_memory_bytes(options, 1);
+  CHECK(leveldb_open(options, below(argv, "gc"), &err) == NULL);
+  CHECK(err != NULL && strstr(err, "memory_bytes") != NULL);
+  CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_options_set_gc_memory_bytes(options, 3 << 20);
+  cleavedb_options_set_punch(options, 0);
+  db = leveldb_open(options, below(argv, "gc"), &err);
+  CHECK_OK(err);
+  leveldb_close(db);
+  has_setting(argv, "gc", "\ngc.discardable_ratio = 0.25\n");
+  has_setting(argv, "gc", "\ngc.memory_bytes = 3145728\n");
+  has_setting(argv, "gc", "\ngc.punch = false\n");
+  cleavedb_options_set_punch(options, 1);
+  db = leveldb_open(options, below(argv, "gc"), &err);
+  CHECK_OK(err);
+  leveldb_close(db);
+  has_setting(argv, "gc", "\ngc.punch = true\n");
+  leveldb_options_destroy(options);
+}
+
 int main(int argc, char** argv) {
   (void)argc;
   CHECK(cleavedb_version_number() > 0 && cleavedb_open_handles() == 0);
@@ -283,6 +327,7 @@ int main(int argc, char** argv) {
   leveldb_options_destroy(together);
   leveldb_options_destroy(frozen);
   leveldb_options_destroy(options);
+  settings_of_gc(argv);
   CHECK(cleavedb_open_handles() == 0);
   puts("ok");
   return 0;
