@@ -88,11 +88,12 @@ impl Background {
         let new = SeparationEvidence { written, spared, scanned, waste };
         let Some(evidence) = choice.add(new, &options) else { return };
         let reason = choose(choice.reason(), &evidence);
-        if choice.set(reason) {
+        if choice.set(reason, evidence) {
             let SeparationEvidence { written, spared, scanned, waste } = evidence;
             self.runtime.emit(Event::SeparationChosen {
                 keyspace: keyspace.name.clone(),
                 separation: reason.separation().name(),
+                reason: reason.name(),
                 written,
                 spared,
                 scanned,

@@ -79,14 +79,18 @@ pub enum Event {
     #[non_exhaustive]
     ValuesOrdered { keyspace: String, bytes_written: u64, took: Duration },
     /// The engine has chosen anew when values of a keyspace are separated
-    /// ([`Separation::Auto`](crate::Separation::Auto)), at write or at flush. Of `written` bytes of
-    /// values (earlier ones count half), the device was spared the log of `spared`, or would have
-    /// been if they had been separated at flush. Scans would have lost as much time as moving
-    /// `scanned` bytes takes if all values had been strewn, and have lost that of `waste`.
+    /// ([`Separation::Auto`](crate::Separation::Auto)), at write or at flush, or has another reason
+    /// for the same choice. The `reason` is `log_spared` (at flush, as the device is spared the
+    /// log), `log_kept` (at write, as the device gets the log anyway) or `scanned` (at flush, as
+    /// scans would find values of the log strewn). Of `written` bytes of values (earlier ones count
+    /// half), the device was spared the log of `spared`, or would have been if they had been
+    /// separated at flush. Scans would have lost as much time as moving `scanned` bytes takes if
+    /// all values had been strewn, and have lost that of `waste`.
     #[non_exhaustive]
     SeparationChosen {
         keyspace: String,
         separation: &'static str,
+        reason: &'static str,
         written: u64,
         spared: u64,
         scanned: u64,

@@ -108,10 +108,12 @@ fn fmt_work(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             sized(*bytes_written),
             Took(*took)
         ),
-        Event::SeparationChosen { keyspace, separation, written, spared, waste, .. } => write!(
+        Event::SeparationChosen {
+            keyspace, separation, reason, written, spared, waste, ..
+        } => write!(
             f,
-            "values of {keyspace} are separated {separation} now: of {} written, the log of {} \
-             can be spared; scans wasted as much as {}",
+            "values of {keyspace} are separated {separation} now ({reason}): of {} written, the \
+             log of {} can be spared; scans wasted as much as {}",
             sized(*written),
             sized(*spared),
             sized(*waste)
@@ -187,5 +189,21 @@ mod tests {
         let (keyspace, took) = ("k".to_owned(), Duration::from_micros(2500));
         let flush = Event::FlushEnded { keyspace, bytes_written: 3 << 20, took };
         assert_eq!(flush.to_string(), "flush of k: 3.0 MiB in 2.5 ms");
+        let (keyspace, separation, reason) = ("k".to_owned(), "at_write", "log_kept");
+        let (written, spared, scanned, waste) = (64 << 20, 2 << 20, 8 << 20, 1 << 20);
+        let chosen = Event::SeparationChosen {
+            keyspace,
+            separation,
+            reason,
+            written,
+            spared,
+            scanned,
+            waste,
+        };
+        assert_eq!(
+            chosen.to_string(),
+            "values of k are separated at_write now (log_kept): of 64.0 MiB written, the log of \
+             2.0 MiB can be spared; scans wasted as much as 1.0 MiB"
+        );
     }
 }

@@ -74,8 +74,16 @@ fn emit_work(event: &Event) {
         Event::ValuesOrdered { keyspace, bytes_written, took } => {
             info!(target: "cleavedb", keyspace, bytes_written, ?took, "values put in order");
         }
-        Event::SeparationChosen { keyspace, separation, written, spared, scanned, waste } => info!(
-            target: "cleavedb", keyspace, separation, written, spared, scanned, waste,
+        Event::SeparationChosen {
+            keyspace,
+            separation,
+            reason,
+            written,
+            spared,
+            scanned,
+            waste,
+        } => info!(
+            target: "cleavedb", keyspace, separation, reason, written, spared, scanned, waste,
             "separation chosen"
         ),
         Event::Ingested { keyspace, entries, tables, bytes_written, level, took } => info!(

@@ -80,11 +80,13 @@ fn keyspace(keyspace: &KeyspaceSpace) -> String {
         ("ordered_bytes", keyspace.ordered_bytes),
     ];
     format!(
-        "{{\"name\":{},{},\"separation\":{},\"is_separation_chosen\":{}}}",
+        "{{\"name\":{},{},\"separation\":{},\"is_separation_chosen\":{},\
+         \"separation_reason\":{}}}",
         quoted(&keyspace.name),
         fields(&numbers),
         quoted(keyspace.separation.name()),
         keyspace.is_separation_chosen,
+        keyspace.separation_reason.map_or("null".into(), quoted),
     )
 }
 

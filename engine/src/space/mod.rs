@@ -82,7 +82,9 @@ impl SpaceSources<'_> {
         space.separation = state.options().separation;
         // Who writes chooses, and only that process knows it.
         if space.separation == Separation::Auto && !self.read_only {
-            (space.separation, space.is_separation_chosen) = (state.separation(), true);
+            let reason = state.choice.reason();
+            (space.separation, space.is_separation_chosen) = (reason.separation(), true);
+            space.separation_reason = Some(reason.name());
         }
     }
 

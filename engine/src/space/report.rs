@@ -142,8 +142,12 @@ pub struct KeyspaceSpace {
     /// When large values are separated: as it was set, or, where that is [`Separation::Auto`] and
     /// the database is open for writing, as the engine has chosen.
     pub separation: Separation,
-    /// True if the engine has chosen that.
+    /// True if the engine has chosen that. Values of 32 KiB and more are separated at write then,
+    /// whatever it has chosen for the others.
     pub is_separation_chosen: bool,
+    /// The name of the reason for the engine's choice, if it has chosen: `log_spared`, `log_kept`
+    /// or `scanned`, as in [`Event::SeparationChosen`](crate::Event::SeparationChosen).
+    pub separation_reason: Option<&'static str>,
     /// What reads cost scans because values were strewn, in bytes that could have been moved in
     /// that time, as far as it was not paid for putting them in order. It is known to the process
     /// that scanned, while it has the database open.

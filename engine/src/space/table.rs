@@ -2,6 +2,7 @@
 
 use crate::base::size::{counted, sized};
 use crate::space::report::{ClassSpace, HolderSpace, KeyspaceSpace, SegmentSpace, SpaceReport};
+use crate::version::separation::ALWAYS_AT_WRITE_BYTES;
 use std::fmt;
 use std::time::Duration;
 
@@ -99,12 +100,23 @@ fn fmt_keyspaces(keyspaces: &[KeyspaceSpace], f: &mut fmt::Formatter<'_>) -> fmt
         writeln!(
             f,
             "{name:<width$} {entries:>10} {live:>11} {inline:>11} {pinned:>11} {tables:>11} \
-             {stale:>6}  {}{}",
-            keyspace.separation.name(),
-            if keyspace.is_separation_chosen { ", by choice" } else { "" }
+             {stale:>6}  {}",
+            policy(keyspace)
         )?;
     }
     keyspaces.iter().try_for_each(|keyspace| fmt_order(keyspace, f))
+}
+
+/// Says when large values of a keyspace are separated, and why the engine has chosen that.
+fn policy(keyspace: &KeyspaceSpace) -> String {
+    let name = keyspace.separation.name();
+    match keyspace.separation_reason {
+        Some(reason) if keyspace.is_separation_chosen => {
+            let large = sized(ALWAYS_AT_WRITE_BYTES);
+            format!("{name}, by choice: {reason}; from {large} on at_write")
+        }
+        _ => name.to_owned(),
+    }
 }
 
 /// Says what scans of a keyspace have lost to strewn values, and what was done about it.

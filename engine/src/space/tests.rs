@@ -53,6 +53,7 @@ fn report() -> SpaceReport {
             table_entries: 100_000,
             separation: Separation::AtFlush,
             is_separation_chosen: true,
+            separation_reason: Some("log_spared"),
             scan_cost_bytes: 90 * MIB,
             ordered_bytes: 40 * MIB,
         }],

@@ -11,6 +11,7 @@
 //! What is known is in memory only. An opening begins at flush, as most programs don't sync each
 //! commit, and a memtable or two tell otherwise.
 
+use crate::base::size::sized;
 use crate::env::sync::Mutex;
 use crate::version::settings::{KeyspaceOptions, Separation};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -30,6 +31,9 @@ const KEPT_PERCENT: u64 = 30;
 const SCANNED_PART: u64 = 2;
 /// Scans count up to so many times what is written, so that those of long ago are forgotten.
 const MOST_SCANNED: u64 = 4;
+
+/// Values from so many bytes on are separated at write, whatever is chosen for the others.
+pub const ALWAYS_AT_WRITE_BYTES: u64 = 32 << 10;
 
 /// What was learned of the medium values of a keyspace, in bytes. After each choice it counts half.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,6 +57,24 @@ impl SeparationEvidence {
             scanned: self.scanned.saturating_add(new.scanned),
             waste: self.waste.saturating_add(new.waste),
         }
+    }
+
+    /// Says in words what speaks for `reason` and against it.
+    pub fn describe(&self, reason: SeparationReason) -> String {
+        let SeparationEvidence { written, spared, scanned, waste } = *self;
+        if written == 0 {
+            return "as each opening begins".to_owned();
+        }
+        let (verb, scans) = match reason {
+            // Values that were written in order cost scans nothing; what if they had not been?
+            SeparationReason::Scanned => ("would cost", scanned),
+            _ => ("cost", waste),
+        };
+        let [written, spared, scans] = [written, spared, scans].map(sized);
+        format!(
+            "the log of {spared} of {written} flushed is spared; strewn values {verb} scans \
+             {scans}, their order costs {written}"
+        )
     }
 
     fn halved(self) -> SeparationEvidence {
@@ -82,6 +104,20 @@ pub enum SeparationReason {
 impl SeparationReason {
     const ALL: [SeparationReason; 3] =
         [SeparationReason::LogSpared, SeparationReason::LogKept, SeparationReason::Scanned];
+
+    /// Returns the name of the reason, as in statistics and events.
+    pub fn name(self) -> &'static str {
+        match self {
+            SeparationReason::LogSpared => "log_spared",
+            SeparationReason::LogKept => "log_kept",
+            SeparationReason::Scanned => "scanned",
+        }
+    }
+
+    /// Returns the reason with this name, if there is one.
+    pub fn from_name(name: &str) -> Option<SeparationReason> {
+        SeparationReason::ALL.into_iter().find(|reason| reason.name() == name)
+    }
 
     /// Returns when values are separated.
     pub fn separation(self) -> Separation {
@@ -130,6 +166,8 @@ struct Known {
     evidence: SeparationEvidence,
     /// Bytes that were written since the last choice.
     new_bytes: u64,
+    /// What the last choice was made from; all 0 before the first.
+    chosen_from: SeparationEvidence,
 }
 
 impl SeparationChoice {
@@ -143,6 +181,12 @@ impl SeparationChoice {
     #[inline]
     pub fn now(&self) -> Separation {
         self.reason().separation()
+    }
+
+    /// Returns the choice in force, and what was known when it was made or confirmed last.
+    pub fn told(&self) -> (SeparationReason, SeparationEvidence) {
+        let known = self.known.lock();
+        (self.reason(), known.chosen_from)
     }
 
     /// Adds what a flush of the keyspace has found, with what scans have cost since the last one.
@@ -159,16 +203,17 @@ impl SeparationChoice {
         if known.new_bytes < LEAST_EVIDENCE.min(options.memtable_bytes) {
             return None;
         }
-        *known = Known { evidence: all.halved(), new_bytes: 0 };
+        (known.evidence, known.new_bytes) = (all.halved(), 0);
         Some(all)
     }
 
-    /// Makes a choice; returns true if values are separated at another time than before. What is in
-    /// memtables stays as it is, and writes that have begun may still go by the old one: readers
-    /// and flushes take both.
-    pub fn set(&self, reason: SeparationReason) -> bool {
-        let before = self.reason.swap(reason as u8, Relaxed);
-        SeparationReason::ALL[usize::from(before)].separation() != reason.separation()
+    /// Makes a choice from this evidence; returns true if the reason is another one than before,
+    /// even if values are separated at the same time. What is in memtables stays as it is, and
+    /// writes that have begun may still go by the old one: readers and flushes take both.
+    pub fn set(&self, reason: SeparationReason, evidence: SeparationEvidence) -> bool {
+        let mut known = self.known.lock();
+        known.chosen_from = evidence;
+        self.reason.swap(reason as u8, Relaxed) != reason as u8
     }
 }
 
@@ -178,7 +223,7 @@ mod tests {
     use crate::base::golden::{golden, number, pair};
 
     /// Runs a case: each line `written=64M spared=40M scanned=0 waste=0` is what is known then.
-    /// Writes the choice after each.
+    /// Writes the choice after each, and why it was made.
     fn run(lines: &[&str]) -> String {
         let (mut now, mut text) = (SeparationReason::default(), String::new());
         for line in lines {
@@ -193,7 +238,8 @@ mod tests {
                 }
             }
             now = choose(now, &evidence);
-            text += &format!("{} {now:?}\n", now.separation().name());
+            let (separation, reason) = (now.separation().name(), now.name());
+            text += &format!("{separation} {reason}: {}\n", evidence.describe(now));
         }
         text
     }
@@ -235,9 +281,24 @@ mod tests {
         let known = choice.add(found(4 << 20, 0, 0, 0), &small).unwrap();
         assert_eq!(known.waste, 2 * all.written, "scans of long ago are forgotten");
         assert_eq!(choice.now(), Separation::AtFlush);
-        assert!(choice.set(SeparationReason::LogKept));
+        assert_eq!(choice.told().0.name(), "log_spared");
+        let begun = choice.told().1.describe(SeparationReason::LogSpared);
+        assert_eq!(begun, "as each opening begins");
+        assert!(choice.set(SeparationReason::LogKept, known));
         assert_eq!(choice.now(), Separation::AtWrite);
-        assert!(choice.set(SeparationReason::Scanned));
-        assert!(!choice.set(SeparationReason::LogSpared));
+        assert_eq!(choice.told(), (SeparationReason::LogKept, known));
+        assert!(choice.set(SeparationReason::Scanned, known));
+        assert!(choice.set(SeparationReason::LogSpared, known), "only the reason is another one");
+        assert!(!choice.set(SeparationReason::LogSpared, all));
+        assert_eq!(choice.told(), (SeparationReason::LogSpared, all), "what confirmed it");
+    }
+
+    #[test]
+    fn large_values_are_at_write_as_texts_say() {
+        let options = KeyspaceOptions { separation: Separation::Auto, ..Default::default() };
+        let least = ALWAYS_AT_WRITE_BYTES as usize;
+        let is_at_write =
+            [least - 1, least].map(|bytes| options.separates_at_write(bytes, Separation::AtFlush));
+        assert_eq!(is_at_write, [false, true]);
     }
 }

@@ -11,15 +11,30 @@ use std::sync::{Arc, Mutex};
 
 const VALUE_BYTES: usize = 400;
 
-/// Remembers the choices that it is told of.
+/// Remembers the choices that it is told of, and their reasons.
 #[derive(Default)]
-struct Choices(Mutex<Vec<&'static str>>);
+struct Choices(Mutex<Vec<(&'static str, &'static str)>>);
+
+impl Choices {
+    /// Returns when values were separated by each choice; another reason for the same is none.
+    fn separations(&self) -> Vec<&'static str> {
+        let mut told: Vec<_> = self.0.lock().unwrap().iter().map(|(when, _)| *when).collect();
+        told.dedup();
+        told
+    }
+
+    fn last(&self) -> Option<(&'static str, &'static str)> {
+        self.0.lock().unwrap().last().copied()
+    }
+}
 
 impl EventListener for Choices {
     fn on_event(&self, event: &Event) {
-        if let Event::SeparationChosen { keyspace, separation, written, .. } = event {
+        if let Event::SeparationChosen { keyspace, separation, reason, written, .. } = event {
             assert!(keyspace == "default" && *written > 0);
-            self.0.lock().unwrap().push(separation);
+            let mut told = self.0.lock().unwrap();
+            assert_ne!(told.last(), Some(&(*separation, *reason)), "nothing has changed");
+            told.push((separation, reason));
         }
     }
 }
@@ -112,7 +127,7 @@ fn synced_values_are_separated_at_write() {
     assert_eq!(choice(&db), Separation::AtWrite);
     check(&db, 1000, 11);
     // A device that is slow for a time may have it choose twice more on the way.
-    let told = choices.0.lock().unwrap();
+    let told = choices.separations();
     assert!(told.len() >= 3 && told.len() % 2 == 1, "{told:?}");
     assert!(told.chunks(2).all(|two| ["at_write", "at_flush"].starts_with(two)), "{told:?}");
 }
@@ -162,7 +177,7 @@ fn values_of_memtables_that_are_too_large_for_it_are_separated_at_write() {
         put(&db, 6000, version..version + 1, Durability::Os);
     }
     check(&db, 6000, 5);
-    assert_eq!(*choices.0.lock().unwrap(), ["at_write"]);
+    assert_eq!(*choices.0.lock().unwrap(), [("at_write", "log_kept")]);
 }
 
 /// Large values stay in the log, which the device gets for them.
@@ -178,7 +193,7 @@ fn values_beside_large_ones_are_separated_at_write() {
     assert_eq!(choice(&db), Separation::AtWrite);
     check(&db, 200, 19);
     assert_eq!(keyspace.get("large 1").unwrap().unwrap(), vec![19; 32 << 10]);
-    assert_eq!(*choices.0.lock().unwrap(), ["at_write"]);
+    assert_eq!(*choices.0.lock().unwrap(), [("at_write", "log_kept")]);
 }
 
 #[test]
@@ -197,7 +212,77 @@ fn synced_values_that_scans_find_strewn_are_separated_at_flush() {
     // Their new versions are in order in each flush.
     put(&db, 1000, 4..5, Durability::Sync);
     check(&db, 1000, 4);
-    assert_eq!(choices.0.lock().unwrap()[..2], ["at_write", "at_flush"]);
+    let told = choices.0.lock().unwrap();
+    assert_eq!(told[..2], [("at_write", "log_kept"), ("at_flush", "scanned")]);
+}
+
+/// Returns what the statistics say of the choice: the reason, and the bytes written, spared,
+/// scanned and wasted.
+fn why(db: &Db) -> (&'static str, [u64; 4]) {
+    let keyspace = &db.stats().keyspaces[0];
+    let evidence = [
+        keyspace.separation_written_bytes,
+        keyspace.separation_spared_bytes,
+        keyspace.separation_scanned_bytes,
+        keyspace.separation_waste_bytes,
+    ];
+    (keyspace.separation_reason.unwrap(), evidence)
+}
+
+/// Statistics said what was chosen, and nobody could tell why.
+#[test]
+fn the_reason_and_its_evidence_are_told() {
+    let dir = common::dir();
+    let (db, choices) = open(dir.path());
+    assert_eq!(why(&db), ("log_spared", [0; 4]));
+    let text = db.stats().to_string();
+    let begun = "  values separated at_flush by choice: log_spared (as each opening begins); from \
+                 32.0 KiB on at_write\n";
+    assert!(text.contains(begun), "{text}");
+
+    put(&db, 1000, 0..3, Durability::Sync);
+    let (reason, [written, spared, _, waste]) = why(&db);
+    assert_eq!(reason, "log_kept");
+    assert!(written > 0 && spared * 10 < written * 3 && waste < written, "{:?}", why(&db));
+    let (text, space) = (db.stats().to_string(), db.space().unwrap());
+    assert!(
+        text.contains("  values separated at_write by choice: log_kept (the log of "),
+        "{text}"
+    );
+    assert_eq!(space.keyspaces[0].separation_reason, Some("log_kept"));
+    let row = "at_write, by choice: log_kept; from 32.0 KiB on at_write\n";
+    assert!(space.to_string().contains(row), "{space}");
+
+    let scan = || {
+        for _ in 0..2 {
+            assert_eq!(db.default_keyspace().iter().count(), 1000);
+        }
+    };
+    scan();
+    put(&db, 1000, 3..4, Durability::Sync);
+    let (reason, [written, _, scanned, _]) = why(&db);
+    assert!(reason == "scanned" && scanned >= written / 2, "{:?}", why(&db));
+    let text = db.stats().to_string();
+    assert!(text.contains("by choice: scanned (the log of "), "{text}");
+    assert!(text.contains("strewn values would cost scans "), "{text}");
+
+    // From now on the log is spared.
+    scan();
+    put(&db, 1000, 4..10, Durability::Os);
+    let (reason, [written, spared, ..]) = why(&db);
+    assert!(reason == "log_spared" && spared * 10 >= written * 3, "{:?}", why(&db));
+    assert_eq!(choices.last(), Some(("at_flush", "log_spared")));
+
+    // A policy that was set has no reason of the engine's.
+    let keyspace = db.default_keyspace();
+    let at_write = KeyspaceOptions { separation: Separation::AtWrite, ..keyspace.options() };
+    keyspace.set_options(at_write).unwrap();
+    let stats = db.stats();
+    assert_eq!(stats.keyspaces[0].separation_reason, None);
+    assert!(stats.to_json().contains("\"separation_reason\":null"));
+    assert!(!stats.to_string().contains("by choice"), "{stats}");
+    assert_eq!(db.space().unwrap().keyspaces[0].separation_reason, None);
+    check(&db, 1000, 9);
 }
 
 /// Guards against a choice that outlives its session in one place and not in another: memtables

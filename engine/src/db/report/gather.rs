@@ -170,6 +170,9 @@ impl Db {
         for keyspace in self.core.states() {
             let view = keyspace.view();
             let options = keyspace.options().clone();
+            let is_chosen = options.separation == Separation::Auto;
+            let chosen = is_chosen.then(|| keyspace.choice.told());
+            let evidence = chosen.map(|(_, evidence)| evidence).unwrap_or_default();
             let scores = crate::compaction::picker::scores(&view.levels, &options);
             let level = |level: usize| LevelStats {
                 tables: view.levels.level(level).len() as u64,
@@ -188,7 +191,12 @@ impl Db {
                 memtable_bytes: view.memtables().map(|memtable| memtable.bytes()).sum(),
                 immutable_memtables: view.immutables.len() as u64,
                 separation: keyspace.separation(),
-                is_separation_chosen: options.separation == Separation::Auto,
+                is_separation_chosen: is_chosen,
+                separation_reason: chosen.map(|(reason, _)| reason.name()),
+                separation_written_bytes: evidence.written,
+                separation_spared_bytes: evidence.spared,
+                separation_scanned_bytes: evidence.scanned,
+                separation_waste_bytes: evidence.waste,
             });
         }
         all

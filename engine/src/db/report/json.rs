@@ -76,7 +76,9 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> String {
     format!(
         "{{\"name\":{},\"table_entries\":{},\"tombstones\":{},\"range_tombstones\":{},\
          \"memtable_bytes\":{},\"immutable_memtables\":{},\"separation\":\"{}\",\
-         \"levels\":[{}]}}",
+         \"separation_reason\":{},\"separation_written_bytes\":{},\
+         \"separation_spared_bytes\":{},\"separation_scanned_bytes\":{},\
+         \"separation_waste_bytes\":{},\"levels\":[{}]}}",
         quoted(&keyspace.name),
         keyspace.table_entries,
         keyspace.tombstones,
@@ -84,6 +86,11 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> String {
         keyspace.memtable_bytes,
         keyspace.immutable_memtables,
         keyspace.separation.name(),
+        keyspace.separation_reason.map_or("null".into(), quoted),
+        keyspace.separation_written_bytes,
+        keyspace.separation_spared_bytes,
+        keyspace.separation_scanned_bytes,
+        keyspace.separation_waste_bytes,
         joined(levels)
     )
 }

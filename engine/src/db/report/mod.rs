@@ -44,8 +44,22 @@ pub struct KeyspaceStats {
     /// When values are separated: the policy of the settings, or what
     /// [`Separation::Auto`] stands for at the moment.
     pub separation: Separation,
-    /// True if the engine has chosen that.
+    /// True if the engine has chosen that. Values of 32 KiB and more are separated at write then,
+    /// whatever it has chosen for the others.
     pub is_separation_chosen: bool,
+    /// The name of the reason for the engine's choice, if it chooses: `log_spared`, `log_kept` or
+    /// `scanned`, as in [`Event::SeparationChosen`](crate::Event::SeparationChosen).
+    pub separation_reason: Option<&'static str>,
+    /// Bytes of values that were flushed when that choice was made or confirmed last, earlier ones
+    /// counted half; 0 before the first choice. To write so much is what order for scans costs.
+    pub separation_written_bytes: u64,
+    /// Those of them whose log the device was spared, or would have been at flush.
+    pub separation_spared_bytes: u64,
+    /// What reads would have cost scans if all values had been strewn, in bytes that could have
+    /// been moved in that time.
+    pub separation_scanned_bytes: u64,
+    /// What reads of strewn values did cost scans, likewise.
+    pub separation_waste_bytes: u64,
 }
 
 /// The statistics of one segment, an item of [`Stats::segments`].

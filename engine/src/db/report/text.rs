@@ -2,6 +2,7 @@
 
 use super::{KeyspaceStats, LevelStats, StallStats, Stats};
 use crate::base::size::{counted, sized};
+use crate::version::separation::{ALWAYS_AT_WRITE_BYTES, SeparationEvidence, SeparationReason};
 use std::fmt;
 
 impl fmt::Display for StallStats {
@@ -55,10 +56,8 @@ impl KeyspaceStats {
         if self.immutable_memtables > 0 {
             write!(f, " ({} waiting)", self.immutable_memtables)?;
         }
-        if self.is_separation_chosen {
-            write!(f, ", values separated {} by choice", self.separation.name())?;
-        }
         writeln!(f)?;
+        self.fmt_separation(f)?;
         for (number, level) in self.levels.iter().enumerate().filter(|(_, it)| it.tables > 0) {
             let LevelStats { tables, bytes, score, .. } = level;
             let noun = if *tables == 1 { "table" } else { "tables" };
@@ -66,6 +65,26 @@ impl KeyspaceStats {
             writeln!(f, "  L{number}  {tables:>6} {noun:<6}  {bytes:>10}  score {score:.2}")?;
         }
         Ok(())
+    }
+
+    /// Prints when values are separated, if the engine chooses that, and why.
+    fn fmt_separation(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = self.separation_reason.and_then(SeparationReason::from_name);
+        let Some(reason) = reason.filter(|_| self.is_separation_chosen) else { return Ok(()) };
+        let evidence = SeparationEvidence {
+            written: self.separation_written_bytes,
+            spared: self.separation_spared_bytes,
+            scanned: self.separation_scanned_bytes,
+            waste: self.separation_waste_bytes,
+        };
+        writeln!(
+            f,
+            "  values separated {} by choice: {} ({}); from {} on at_write",
+            self.separation.name(),
+            reason.name(),
+            evidence.describe(reason),
+            sized(ALWAYS_AT_WRITE_BYTES)
+        )
     }
 }
 
@@ -227,6 +246,7 @@ impl Stats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::version::settings::Separation;
 
     #[test]
     fn what_is_zero_is_left_out() {
@@ -248,5 +268,34 @@ mod tests {
                         written: 2.0 KiB by users, 3.0 KiB log: amplification 1.50\n\
                         1 snapshot, the oldest 0.0 s old\n";
         assert_eq!(stats.to_string(), expected);
+    }
+
+    #[test]
+    fn a_choice_is_told_with_its_reason() {
+        let keyspace = |separation_reason| KeyspaceStats {
+            name: "words".into(),
+            separation: Separation::AtFlush,
+            is_separation_chosen: true,
+            separation_reason,
+            separation_written_bytes: 64 << 20,
+            separation_spared_bytes: 16 << 20,
+            separation_scanned_bytes: 80 << 20,
+            separation_waste_bytes: 1 << 20,
+            ..KeyspaceStats::default()
+        };
+        let keyspaces = vec![keyspace(Some("scanned")), keyspace(None)];
+        let stats = Stats { keyspaces, ..Stats::default() };
+        let expected = "keyspace words: about 0 keys in tables\n  \
+                        values separated at_flush by choice: scanned (the log of 16.0 MiB of \
+                        64.0 MiB flushed is spared; strewn values would cost scans 80.0 MiB, \
+                        their order costs 64.0 MiB); from 32.0 KiB on at_write\n\
+                        keyspace words: about 0 keys in tables\n";
+        assert_eq!(stats.to_string(), expected);
+        assert!(stats.to_json().contains(
+            "\"separation\":\"at_flush\",\"separation_reason\":\"scanned\",\
+             \"separation_written_bytes\":67108864,\"separation_spared_bytes\":16777216,\
+             \"separation_scanned_bytes\":83886080,\"separation_waste_bytes\":1048576,"
+        ));
+        assert!(stats.to_json().contains("\"separation_reason\":null,"));
     }
 }
