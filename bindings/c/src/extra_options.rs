@@ -72,6 +72,14 @@ extern "C" fn cleavedb_options_set_separation_threshold(options: Handle<DbOption
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_convert_in_compactions(options: Handle<DbOptions>, value: u8) {
+    set(options, |settings| {
+        settings.keyspace.convert_in_compactions = Some(value != 0);
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn cleavedb_options_set_value_compression(options: Handle<DbOptions>, codec: c_int) {
     set(options, |settings| {
         settings.keyspace.value_codec = Some(match codec {

@@ -31,6 +31,7 @@ pub struct DbOptions {
 pub struct KeyspaceChanges {
     pub separation: Option<Separation>,
     pub separation_threshold: Option<usize>,
+    pub convert_in_compactions: Option<bool>,
     pub codec: Option<Codec>,
     pub value_codec: Option<Codec>,
     pub block_bytes: Option<usize>,
@@ -61,6 +62,7 @@ impl KeyspaceChanges {
         }
         set(&mut options.separation, &self.separation);
         set(&mut options.separation_threshold, &self.separation_threshold);
+        set(&mut options.convert_in_compactions, &self.convert_in_compactions);
         set(&mut options.block_codec, &self.codec);
         set(&mut options.value_codec, &self.codec);
         set(&mut options.value_codec, &self.value_codec);

@@ -120,9 +120,10 @@ impl Listed {
     fn to_json(&self) -> Value {
         let text = self.options.to_text();
         let settings = text.lines().filter_map(|line| line.split_once(" = "));
-        let settings = settings.map(|(name, value)| match value.parse::<u64>() {
-            Ok(number) => (name.to_owned(), json!(number)),
-            Err(_) => (name.to_owned(), json!(value)),
+        let settings = settings.map(|(name, value)| {
+            let number = value.parse::<u64>().map(Value::from);
+            let known = number.or_else(|_| value.parse::<bool>().map(Value::from));
+            (name.to_owned(), known.unwrap_or_else(|_| value.into()))
         });
         json!({
             "name": self.name,

@@ -215,6 +215,7 @@ impl Background {
         counters.compaction_bytes_written.add(report.bytes_written + report.values_written);
         counters.entries_dropped.add(report.dropped);
         counters.superseded_entries_dropped.add(report.superseded);
+        counters.superseded_bytes_dropped.add(report.superseded_bytes);
         counters.entries_filtered.add(report.filter.asked);
         counters.filtered_entries_dropped.add(report.filter.dropped);
         counters.filtered_entries_changed.add(report.filter.changed);

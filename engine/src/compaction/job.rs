@@ -44,6 +44,8 @@ pub struct CompactionReport {
     pub dropped: u64,
     /// Those of them that were dropped because of newer entries that the job did not read.
     pub superseded: u64,
+    /// The bytes of these, their separated values included.
+    pub superseded_bytes: u64,
     /// True if the tables were moved without being read.
     pub moved: bool,
     /// What the keyspace's filter decided.
@@ -302,6 +304,7 @@ impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
             values_written,
             dropped: self.retain.dropped() + self.redirect.dropped(),
             superseded: self.retain.superseded(),
+            superseded_bytes: self.retain.superseded_bytes(),
             filter: self.filter,
             outputs: tables,
             ..CompactionReport::default()

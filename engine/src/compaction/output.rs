@@ -46,7 +46,7 @@ pub struct TableOutput<'a> {
     open: Option<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)>,
     last_key: Vec<u8>,
     done: Vec<Arc<TableMeta>>,
-    created: Vec<PathBuf>,
+    created: Vec<TableId>,
     kept: bool,
     notes: UpdateNotes,
     /// True if the keyspace has a merge operator.
@@ -218,7 +218,7 @@ impl<'a> TableOutput<'a> {
         let tables = self.runtime.set.tables();
         let path = names::table(&tables.dir, id);
         let file = self.runtime.env.fs.create(&path).doing("create a table", &path)?;
-        self.created.push(path.clone());
+        self.created.push(id);
         let writer = TableWriter::create(
             file.clone(),
             path.clone(),
@@ -295,11 +295,12 @@ impl<'a> TableOutput<'a> {
 impl Drop for TableOutput<'_> {
     fn drop(&mut self) {
         if !self.kept {
-            let given_up = self.open.iter().map(|(writer, ..)| writer.id());
-            let given_up = given_up.chain(self.done.iter().map(|meta| meta.id));
-            self.runtime.hot.forget(&given_up.collect::<Vec<TableId>>());
+            self.runtime.hot.forget(&self.created);
             self.open = None;
-            self.runtime.set.discard(&self.created);
+            let dir = &self.runtime.set.tables().dir;
+            let paths: Vec<PathBuf> =
+                self.created.iter().map(|&id| names::table(dir, id)).collect();
+            self.runtime.set.discard(&paths);
         }
         self.runtime.set.unnamed().end(self.unnamed, self.from);
     }

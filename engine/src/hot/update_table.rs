@@ -70,9 +70,6 @@ pub struct UpdateTable {
     pub lookups: Counter,
     /// Those that found its entry in the table that was named.
     pub short_cuts: Counter,
-    /// The bytes of entries that compactions dropped because a newer one was known here, their
-    /// separated values included.
-    pub superseded_bytes_dropped: Counter,
 }
 
 impl UpdateTable {
@@ -85,7 +82,6 @@ impl UpdateTable {
             known: Mutex::default(),
             lookups: Counter::default(),
             short_cuts: Counter::default(),
-            superseded_bytes_dropped: Counter::default(),
         }
     }
 

@@ -142,6 +142,8 @@ pub struct Counters {
     /// The number of those that compactions dropped because a newer one was known to be in a table
     /// that they did not read.
     pub superseded_entries_dropped: Counter,
+    /// The bytes of these, their separated values included.
+    pub superseded_bytes_dropped: Counter,
     /// The number of entries that compaction filters were asked about.
     pub entries_filtered: Counter,
     /// The number of those that they dropped.

@@ -452,6 +452,9 @@ enum {
 };
 LEVELDB_EXPORT void cleavedb_options_set_separation(leveldb_options_t*, int mode);
 LEVELDB_EXPORT void cleavedb_options_set_separation_threshold(leveldb_options_t*, size_t bytes);
+/* Whether compactions move stored values to where the two settings above say now. On by default;
+ * cleavedb_convert moves all at once. */
+LEVELDB_EXPORT void cleavedb_options_set_convert_in_compactions(leveldb_options_t*, uint8_t);
 /* The codec of separated values, each compressed alone. zstd is not part of every build. */
 enum { cleavedb_codec_none = 0, cleavedb_codec_lz4 = 1, cleavedb_codec_zstd = 2 };
 LEVELDB_EXPORT void cleavedb_options_set_value_compression(leveldb_options_t*, int codec);

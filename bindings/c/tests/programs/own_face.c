@@ -41,7 +41,8 @@ static void has_setting(char** argv, const char* name, const char* line) {
   CHECK(strstr(text, line) != NULL);
 }
 
-/* The settings of value GC reach the database, and impossible ones are told by the opening. */
+/* The settings of value GC and of conversions reach the database, and impossible ones are told by
+ * the opening. */
 static void settings_of_gc(char** argv) {
   leveldb_options_t* options = leveldb_options_create();
   leveldb_options_set_create_if_missing(options, 1);
@@ -60,12 +61,14 @@ static void settings_of_gc(char** argv) {
   CHECK_ERROR(err, "Invalid argument: ");
   cleavedb_options_set_gc_memory_bytes(options, 3 << 20);
   cleavedb_options_set_punch(options, 0);
+  cleavedb_options_set_convert_in_compactions(options, 0);
   db = leveldb_open(options, below(argv, "gc"), &err);
   CHECK_OK(err);
   leveldb_close(db);
   has_setting(argv, "gc", "\ngc.discardable_ratio = 0.25\n");
   has_setting(argv, "gc", "\ngc.memory_bytes = 3145728\n");
   has_setting(argv, "gc", "\ngc.punch = false\n");
+  has_setting(argv, "gc", "convert_in_compactions = false\n");
   cleavedb_options_set_punch(options, 1);
   db = leveldb_open(options, below(argv, "gc"), &err);
   CHECK_OK(err);

@@ -22,6 +22,21 @@ fn i06_golden_jobs_from_tables_to_tables() {
     golden("compaction/testdata/job.txt", run);
 }
 
+/// Guards against scores that stay for as long as the database is open: those of tables that a job
+/// has finished before its edit fails.
+#[test]
+fn tables_that_no_edit_names_leave_no_scores() {
+    let world = JobWorld::new(1 << 20);
+    let mut output = world.flush_output();
+    output.add(b"a", Trailer::new(1, EntryKind::Put), b"value").unwrap();
+    let table = output.finish().unwrap()[0].id;
+    world.runtime.sum_scores();
+    assert_eq!(world.runtime.hot.scores()[&table].newest_entries, 1);
+    drop(output);
+    world.runtime.sum_scores();
+    assert!(!world.runtime.hot.scores().contains_key(&table));
+}
+
 fn run(lines: &[&str]) -> String {
     let split = lines.iter().find_map(|line| line.strip_prefix("split "));
     let world = JobWorld::new(split.map_or(1 << 20, number));
