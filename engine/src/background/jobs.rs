@@ -5,6 +5,7 @@ use super::choice::{BackgroundWork, ChosenCompaction, CompactionReason};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::base::size::sized;
+use crate::compaction::homing::HomingRoom;
 use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::Pick;
 use crate::compaction::{convert, deletions, flush, job, level0, reorganize, stale};
@@ -192,14 +193,22 @@ impl Background {
             CompactionReason::ScanOrder(moves) => {
                 self.put_in_order(runtime, chosen, *moves, seen)?
             }
-            _ => job::run(runtime, keyspace, levels, pick, seen, self.room_to_move_in(pick))?,
+            // A closing session does not take longer than it must, and value GC rests by then.
+            CompactionReason::Deletions => job::run(runtime, keyspace, levels, pick, seen, None)?,
+            _ => {
+                let (account, out) = (self.collector.room_account(), self.room_to_move(pick));
+                let segment_bytes = self.committer.log().segment_bytes();
+                let take_in = || account.take(out.min(segment_bytes));
+                let room = HomingRoom { out, take_in: &take_in, segment_bytes };
+                job::run(runtime, keyspace, levels, pick, seen, Some(room))?
+            }
         };
         let took = runtime.env.clock.since(begun);
         runtime.counters.latencies.compaction.add(took);
         runtime.emit(Event::CompactionEnded {
             keyspace: name.clone(),
             level,
-            bytes_read: report.bytes_read,
+            bytes_read: report.bytes_read + report.moved_values.bytes_read,
             bytes_written: report.bytes_written + report.values_written,
             moved: report.moved,
             took,
@@ -211,7 +220,7 @@ impl Background {
         let counters = &runtime.counters;
         counters.compactions.add(1);
         counters.early_compactions.add(u64::from(*reason == CompactionReason::Early));
-        counters.compaction_bytes_read.add(report.bytes_read);
+        counters.compaction_bytes_read.add(report.bytes_read + report.moved_values.bytes_read);
         counters.compaction_bytes_written.add(report.bytes_written + report.values_written);
         counters.entries_dropped.add(report.dropped);
         counters.superseded_entries_dropped.add(report.superseded);
@@ -222,11 +231,11 @@ impl Background {
         Ok(report)
     }
 
-    /// Returns how many bytes of values a compaction may move into the tree: what they leave dead
-    /// in segments takes space until value GC frees it.
-    fn room_to_move_in(&self, pick: &Pick) -> u64 {
-        let room = self.committer.room_for_job().saturating_sub(pick.bytes());
-        room.min(self.collector.room()).min(self.committer.log().segment_bytes())
+    /// Returns how many bytes of values a compaction may move beside the tables that it writes.
+    fn room_to_move(&self, pick: &Pick) -> u64 {
+        // I9: what is not urgent leaves the last space to others.
+        let is_low = self.committer.stall_controller().reserve.is_low();
+        if is_low { 0 } else { self.committer.room_for_job().saturating_sub(pick.bytes()) }
     }
 
     /// Refuses a compaction whose output, with the values that it rewrites, may not fit on the disk

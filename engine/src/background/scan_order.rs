@@ -109,7 +109,7 @@ impl Background {
         let price = scan_order::price_of(pick, moves);
         if moves == 0 {
             self.demands.iter().for_each(|demands| demands.charge_all(keyspace.id, price));
-            return job::run(runtime, keyspace, levels, pick, seen, 0);
+            return job::run(runtime, keyspace, levels, pick, seen, None);
         }
         let keys = span(levels.order(), pick.tables()).unwrap_or_default();
         let charge = |demands: &Arc<ScanDemands>| {

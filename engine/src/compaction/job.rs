@@ -8,7 +8,7 @@ use crate::base::key::{SeqNo, Trailer};
 use crate::compaction::convert::MovedValues;
 use crate::compaction::early;
 use crate::compaction::filtering::{FilterReport, Filtered, Filtering};
-use crate::compaction::homing::Homing;
+use crate::compaction::homing::{Homing, HomingRoom};
 use crate::compaction::operands::OperandMerger;
 use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::picker::{Pick, span};
@@ -148,15 +148,15 @@ fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
     Ok(MergeIter::new(order, inputs))
 }
 
-/// Runs `pick`, which was made for the tables `levels` of `keyspace`. It may move values of
-/// `moves_in` bytes into the tree.
+/// Runs `pick`, which was made for the tables `levels` of `keyspace`. Values move to where the
+/// settings say if there is `room`.
 pub fn run(
     runtime: &Runtime,
     keyspace: &Arc<KeyspaceState>,
     levels: &Levels,
     pick: &Pick,
     seen: SeenSeqnos,
-    moves_in: u64,
+    room: Option<HomingRoom<'_>>,
 ) -> JobResult<CompactionReport> {
     let down = pick.output_level.checked_sub(pick.level);
     assert!(down.is_some_and(|down| down <= 1), "I6: entries go down level by level");
@@ -173,9 +173,8 @@ pub fn run(
         install(runtime, keyspace, pick, &metas, NewSegments::default(), None)?;
         return Ok(CompactionReport { moved: true, ..Default::default() });
     }
-    // Where a next compaction would write the value again, it stays in its segment.
     let is_deepest = levels.deepest().is_none_or(|deepest| deepest <= pick.output_level);
-    let homing = Homing::of(runtime, keyspace, if is_deepest { moves_in } else { 0 });
+    let homing = room.and_then(|room| Homing::of(runtime, keyspace, is_deepest, room));
     let is_filtered = runtime.filters.contains_key(&keyspace.name);
     if !is_filtered && keyspace.merging().is_none() {
         let rewrite = prepare(runtime, keyspace, levels, pick, seen, &runtime.set.current())?;

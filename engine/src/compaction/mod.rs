@@ -12,7 +12,7 @@ pub mod early;
 pub mod filtering;
 pub mod flush;
 pub mod fold;
-mod homing;
+pub mod homing;
 pub mod job;
 pub mod level0;
 mod operands;

@@ -262,9 +262,10 @@ impl Core {
 impl Keyspace {
     /// Brings every stored value to where the keyspace's settings say, and waits for it: after
     /// [`Keyspace::set_options`] has changed `separation` or `separation_threshold`, what was
-    /// written before stays where it is until then. A value of at least the threshold moves from
-    /// the tree to a sorted segment, unless separation is off; any other moves from its segment
-    /// into the tree. What is separated already stays in its segment, of whichever kind that is.
+    /// written before stays where it is until then, or until a compaction comes to it. A value of
+    /// at least the threshold moves from the tree to a sorted segment, unless separation is off;
+    /// any other moves from its segment into the tree. What is separated already stays in its
+    /// segment, of whichever kind that is.
     ///
     /// It works piece by piece, about a segment's worth of values at a time, each of which takes
     /// effect with one edit. Reads, snapshots and writes go on meanwhile. If it ends early, by an

@@ -233,7 +233,7 @@ impl Db {
     }
 
     /// Compacts all keyspaces completely and waits for it. Rewrites every table, but no separated
-    /// value.
+    /// value that is where the settings say.
     ///
     /// Costs a flush, and a read and a write of all tables for each level that they are in. It is
     /// worth its cost after many deletions, or before a checkpoint that is kept. Fails as

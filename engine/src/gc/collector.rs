@@ -18,6 +18,7 @@ mod count;
 mod holes;
 mod pace;
 mod relocations;
+mod room;
 mod situation;
 
 use crate::base::error::{Error, Result};
@@ -90,6 +91,8 @@ pub struct Collector {
     /// The bytes by which space may grow before GC becomes urgent if nothing is flushed; 0 while
     /// that is unknown.
     room: AtomicU64,
+    /// The bytes of it that jobs under way have taken.
+    taken_room: AtomicU64,
     /// The most that `room` can become, as of the last step.
     most_room: AtomicU64,
     /// The room that a job waits for; 0 if none does.
@@ -155,6 +158,7 @@ impl Collector {
             paused,
             wants_merges,
             room: AtomicU64::new(0),
+            taken_room: AtomicU64::new(0),
             most_room: AtomicU64::new(0),
             asked_room: AtomicU64::new(0),
         }

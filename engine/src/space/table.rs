@@ -2,7 +2,7 @@
 
 use crate::base::size::{counted, sized};
 use crate::space::report::{ClassSpace, HolderSpace, KeyspaceSpace, SegmentSpace, SpaceReport};
-use crate::version::separation::ALWAYS_AT_WRITE_BYTES;
+use crate::version::settings::LARGE_BYTES;
 use std::fmt;
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ fn policy(keyspace: &KeyspaceSpace) -> String {
     let name = keyspace.separation.name();
     match keyspace.separation_reason {
         Some(reason) if keyspace.is_separation_chosen => {
-            let large = sized(ALWAYS_AT_WRITE_BYTES);
+            let large = sized(LARGE_BYTES as u64);
             format!("{name}, by choice: {reason}; from {large} on at_write")
         }
         _ => name.to_owned(),

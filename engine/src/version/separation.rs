@@ -32,9 +32,6 @@ const SCANNED_PART: u64 = 2;
 /// Scans count up to so many times what is written, so that those of long ago are forgotten.
 const MOST_SCANNED: u64 = 4;
 
-/// Values from so many bytes on are separated at write, whatever is chosen for the others.
-pub const ALWAYS_AT_WRITE_BYTES: u64 = 32 << 10;
-
 /// What was learned of the medium values of a keyspace, in bytes. After each choice it counts half.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SeparationEvidence {
@@ -291,14 +288,5 @@ mod tests {
         assert!(choice.set(SeparationReason::LogSpared, known), "only the reason is another one");
         assert!(!choice.set(SeparationReason::LogSpared, all));
         assert_eq!(choice.told(), (SeparationReason::LogSpared, all), "what confirmed it");
-    }
-
-    #[test]
-    fn large_values_are_at_write_as_texts_say() {
-        let options = KeyspaceOptions { separation: Separation::Auto, ..Default::default() };
-        let least = ALWAYS_AT_WRITE_BYTES as usize;
-        let is_at_write =
-            [least - 1, least].map(|bytes| options.separates_at_write(bytes, Separation::AtFlush));
-        assert_eq!(is_at_write, [false, true]);
     }
 }

@@ -89,10 +89,11 @@ pub struct KeyspaceOptions {
     pub separation_threshold: usize,
     /// Whether compactions move stored values to where `separation` and `separation_threshold` say
     /// now. Default: true. A value that is inline and large moves to a segment with the first
-    /// compaction of its key, which costs no more than to write it inline again. One in a segment
-    /// that is small, or that nothing separates any more, moves into the tree with a compaction to
-    /// the deepest level, once flushes, value GC or scans have put it in a sorted segment, and
-    /// while its old record fits below the ceiling of space.
+    /// compaction that rewrites its key, so it is written once, as it would be inline. One in a
+    /// segment that is small, or that nothing separates any more, moves into the tree with a
+    /// compaction to the deepest level, once flushes, value GC or scans have put it in a sorted
+    /// segment, and while its old record fits below the ceiling of space. A compaction moves in at
+    /// most `segment_bytes`, and out as much as fits on the disk.
     pub convert_in_compactions: bool,
     /// The codec of separated values, each compressed alone. Default: none. lz4 is cheap; zstd
     /// needs the feature of that name.
@@ -270,7 +271,7 @@ fn codec(name: &str) -> Result<Codec> {
 /// own wherever it lies, and in memtables they leave little room for others. At flush, values of
 /// 32 KiB are loaded and overwritten at 0.83 of the rate, while those of 16 KiB lose nothing, and
 /// cost the device a quarter less (`bench/record/2026-11-27-auto.md`).
-const LARGE_BYTES: usize = 32 << 10;
+pub const LARGE_BYTES: usize = 32 << 10;
 
 impl KeyspaceOptions {
     /// Returns true if a value of `bytes` bytes stays in the log, and the memtable takes a pointer.

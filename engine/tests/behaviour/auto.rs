@@ -262,6 +262,12 @@ fn the_reason_and_its_evidence_are_told() {
     assert!(!stats.to_string().contains("by choice"), "{stats}");
     assert_eq!(db.space().unwrap().keyspaces[0].separation_reason, None);
     check(&db, 1000, 2);
+
+    keyspace.set_options(options().keyspace).unwrap();
+    db.close().unwrap();
+    let read_only = Options { read_only: true, ..options() };
+    let reader = Db::builder(dir.path()).options(read_only).open().unwrap();
+    assert_eq!(reader.stats().keyspaces[0].separation_reason, None, "who reads chooses nothing");
 }
 
 /// Guards against a choice that outlives its session in one place and not in another: memtables

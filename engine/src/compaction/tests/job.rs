@@ -12,9 +12,11 @@ use super::script::{level, range};
 use super::world::JobWorld;
 use crate::base::golden::{golden, number, pair};
 use crate::base::key::{EntryKind, MAX_SEQNO, SeqNo, Trailer};
+use crate::compaction::homing::HomingRoom;
 use crate::compaction::job::{self, CompactionReport};
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::pick_range;
+use crate::version::settings::{KeyspaceOptions, Separation};
 use crate::version::snapshots::SeenSeqnos;
 
 #[test]
@@ -37,6 +39,31 @@ fn tables_that_no_edit_names_leave_no_scores() {
     assert!(!world.runtime.hot.scores().contains_key(&table));
 }
 
+/// What exceeds the room stays where it is: a job has to end on a disk that is nearly full, too.
+#[test]
+fn i09_no_more_values_move_than_there_is_room_for() {
+    let world = JobWorld::new(1 << 20);
+    let keyspace = &world.keyspace;
+    let rehome = |separation, out, room_in| {
+        let options = keyspace.options().as_ref().clone();
+        let options = KeyspaceOptions { convert_in_compactions: true, separation, ..options };
+        keyspace.set_options(options);
+        let levels = keyspace.view().levels.clone();
+        let pick = pick_range(&levels, 1, range("a-c"), true).unwrap();
+        let seen = SeenSeqnos { visible: MAX_SEQNO, ..SeenSeqnos::default() };
+        let room = HomingRoom { out, take_in: &|| room_in, segment_bytes: 1 << 20 };
+        let job = job::run(&world.runtime, keyspace, &levels, &pick, seen, Some(room)).unwrap();
+        let segments = job.outputs.iter().flat_map(|table| table.summary.segments.values());
+        segments.map(|used| used.count).sum::<u64>()
+    };
+    add_table(&world, world.output(), 1, &["a9=4k", "b8=4k", "c7=4k"]);
+    assert_eq!(rehome(Separation::AtFlush, 0, 0), 0, "nothing may move out");
+    assert_eq!(rehome(Separation::AtFlush, 10_000, 0), 2, "two have room");
+    assert_eq!(rehome(Separation::Off, 0, 0), 2, "nothing may move in");
+    assert_eq!(rehome(Separation::Off, 0, 5_000), 1, "one has room");
+    assert_eq!(rehome(Separation::Off, 0, 5_000), 0);
+}
+
 fn run(lines: &[&str]) -> String {
     let split = lines.iter().find_map(|line| line.strip_prefix("split "));
     let world = JobWorld::new(split.map_or(1 << 20, number));
@@ -57,7 +84,7 @@ fn run(lines: &[&str]) -> String {
                 let (runtime, keyspace) = (&world.runtime, &world.keyspace);
                 let snapshots = snapshots.clone();
                 let seen = SeenSeqnos { snapshots, visible, ..SeenSeqnos::default() };
-                let report = job::run(runtime, keyspace, &levels, &pick, seen, 0);
+                let report = job::run(runtime, keyspace, &levels, &pick, seen, None);
                 let report = report.unwrap();
                 text += &world.tables(mark);
                 text += &match report.moved {

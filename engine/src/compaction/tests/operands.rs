@@ -48,7 +48,7 @@ fn run(lines: &[&str]) -> String {
                 let pick = pick_range(&levels, level(at), range(keys), in_place).expect(line);
                 let snapshots = snapshots.clone();
                 let seen = SeenSeqnos { snapshots, visible, ..SeenSeqnos::default() };
-                job::run(&world.runtime, &world.keyspace, &levels, &pick, seen, 0).unwrap();
+                job::run(&world.runtime, &world.keyspace, &levels, &pick, seen, None).unwrap();
                 text += &world.tables(mark);
             }
             [at, ref entries @ ..] => add_table(&world, level(at), entries),

@@ -170,7 +170,9 @@ impl Db {
             let view = keyspace.view();
             let options = keyspace.options().clone();
             let is_chosen = options.separation == Separation::Auto;
-            let chosen = is_chosen.then(|| keyspace.choice.told());
+            // Who only reads chooses nothing.
+            let chooses = is_chosen && !self.core.options.read_only;
+            let chosen = chooses.then(|| keyspace.choice.told());
             let evidence = chosen.map(|(_, evidence)| evidence).unwrap_or_default();
             let scores = crate::compaction::picker::scores(&view.levels, &options);
             let level = |level: usize| LevelStats {

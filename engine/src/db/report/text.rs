@@ -2,7 +2,8 @@
 
 use super::{KeyspaceStats, LevelStats, StallStats, Stats};
 use crate::base::size::{counted, sized};
-use crate::version::separation::{ALWAYS_AT_WRITE_BYTES, SeparationEvidence, SeparationReason};
+use crate::version::separation::{SeparationEvidence, SeparationReason};
+use crate::version::settings::LARGE_BYTES;
 use std::fmt;
 
 impl fmt::Display for StallStats {
@@ -83,7 +84,7 @@ impl KeyspaceStats {
             self.separation.name(),
             reason.name(),
             evidence.describe(reason),
-            sized(ALWAYS_AT_WRITE_BYTES)
+            sized(LARGE_BYTES as u64)
         )
     }
 }

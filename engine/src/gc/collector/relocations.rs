@@ -9,7 +9,6 @@ use crate::gc::overwritten::Overwritten;
 use crate::gc::picker::{GcPlan, Victim};
 use crate::gc::relocate::{self, MoveReport, VictimRecords};
 use crate::version::job::JobResult;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Near the ceiling one relocation moves at most this part (one in this many) of the live bytes, or
@@ -55,8 +54,7 @@ impl Collector {
             }
         }
         // No job may begin in the room that this takes.
-        let less = |room: u64| Some(room.saturating_sub(bytes));
-        let _ = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        self.lessen_room(bytes);
         debug_assert!(bytes <= budget || group.len() == 1, "several segments fit in the budget");
         group
     }
