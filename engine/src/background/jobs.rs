@@ -208,7 +208,7 @@ impl Background {
         runtime.emit(Event::CompactionEnded {
             keyspace: name.clone(),
             level,
-            bytes_read: report.bytes_read + report.moved_values.bytes_read,
+            bytes_read: report.bytes_read,
             bytes_written: report.bytes_written + report.values_written,
             moved: report.moved,
             took,
@@ -220,7 +220,7 @@ impl Background {
         let counters = &runtime.counters;
         counters.compactions.add(1);
         counters.early_compactions.add(u64::from(*reason == CompactionReason::Early));
-        counters.compaction_bytes_read.add(report.bytes_read + report.moved_values.bytes_read);
+        counters.compaction_bytes_read.add(report.bytes_read);
         counters.compaction_bytes_written.add(report.bytes_written + report.values_written);
         counters.entries_dropped.add(report.dropped);
         counters.superseded_entries_dropped.add(report.superseded);

@@ -101,11 +101,6 @@ impl ValueHomes {
         &self.separator
     }
 
-    /// Returns the bytes from which values belong in segments.
-    pub fn least_separated(&self) -> usize {
-        self.separator.least_bytes()
-    }
-
     /// Returns true if a value of `bytes` bytes belongs into the tree.
     pub fn is_inline(&self, bytes: usize) -> bool {
         !self.separator.separates(bytes)

@@ -34,7 +34,7 @@ use std::sync::Arc;
 /// The result of a compaction.
 #[derive(Debug, Default, Clone)]
 pub struct CompactionReport {
-    /// Bytes of the inputs.
+    /// Bytes of the inputs, and of the records whose values were read to be moved.
     pub bytes_read: u64,
     /// Bytes of the tables written.
     pub bytes_written: u64,
@@ -214,6 +214,8 @@ pub struct Rewrite<'a, B> {
     /// The new tables.
     pub output: TableOutput<'a>,
     filter: FilterReport,
+    /// The values that moved to where the settings say.
+    pub moved_values: MovedValues,
 }
 
 /// Prepares the rewriting of the inputs of `pick`, which was made for the tables `levels` of
@@ -252,8 +254,8 @@ pub fn prepare<'a>(
     }
     output.applying(retain.applied_ranges());
     let (redirect, input) = (Redirect::new(version), inputs(pick, levels)?);
-    let filter = FilterReport::default();
-    Ok(Rewrite { runtime, keyspace, pick, input, retain, redirect, output, filter })
+    let (filter, moved_values) = (FilterReport::default(), MovedValues::default());
+    Ok(Rewrite { runtime, keyspace, pick, input, retain, redirect, output, filter, moved_values })
 }
 
 impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
@@ -277,11 +279,11 @@ impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
             None => (NewSegments::default(), None),
         };
         let merged = OperandMerger::finish(merger, &mut segments)?;
-        let (moved_values, moved_out) = Homing::finish(homing, &mut segments)?;
-        let report = self.install(segments, || {
+        let moved_out;
+        (self.moved_values, moved_out) = Homing::finish(homing, &mut segments)?;
+        self.install(segments, || {
             [filtered, merged, moved_out].into_iter().flatten().for_each(|it| it.keep())
-        })?;
-        Ok(CompactionReport { moved_values, ..report })
+        })
     }
 
     /// Replaces the inputs by the new tables with one edit, which adds `segments` too, and calls
@@ -298,13 +300,14 @@ impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
         keep();
         self.output.keep();
         Ok(CompactionReport {
-            bytes_read: self.pick.bytes(),
+            bytes_read: self.pick.bytes() + self.moved_values.bytes_read,
             bytes_written: tables.iter().map(|meta| meta.bytes).sum(),
             values_written,
             dropped: self.retain.dropped() + self.redirect.dropped(),
             superseded: self.retain.superseded(),
             superseded_bytes: self.retain.superseded_bytes(),
             filter: self.filter,
+            moved_values: self.moved_values,
             outputs: tables,
             ..CompactionReport::default()
         })

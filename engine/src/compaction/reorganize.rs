@@ -139,10 +139,10 @@ pub fn rewrite(
     values.copy(input, retain, redirect, output)?;
     // Its segments are named as soon as the edit is durable, so they are kept before anything else.
     let segments = values.segments();
-    let moved_values = values.part.converting().map(|it| it.moved).unwrap_or_default();
+    rewrite.moved_values = values.part.converting().map(|it| it.moved).unwrap_or_default();
     let moved_until = values.part.end().and_then(|end| end.until().cloned());
     let report = rewrite.install(segments, || values.keep())?;
-    Ok(CompactionReport { moved_values, moved_until, ..report })
+    Ok(CompactionReport { moved_until, ..report })
 }
 
 /// An entry that waits for its value to be written.

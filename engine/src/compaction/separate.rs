@@ -15,7 +15,7 @@ use crate::base::pointer::{KeyspaceId, ValuePointer};
 use crate::segment::{RecordInput, RecordKind};
 use crate::version::job::JobResult;
 use crate::version::segment_output::SegmentOutput;
-use crate::version::settings::{KeyspaceOptions, Separation};
+use crate::version::settings::KeyspaceOptions;
 
 /// Returns the least length in bytes of the value that the pointer of an entry leads to, as
 /// [`RecordInput::least_value_bytes`] says.
@@ -72,14 +72,6 @@ impl Separator {
     /// Returns true if a value of `bytes` bytes that a compaction makes goes to a segment.
     pub fn separates(&self, bytes: usize) -> bool {
         self.options.separates(bytes)
-    }
-
-    /// Returns the bytes from which [`Separator::separates`] returns true.
-    pub fn least_bytes(&self) -> usize {
-        match self.options.separation {
-            Separation::Off => usize::MAX,
-            _ => self.options.separation_threshold,
-        }
     }
 
     /// Writes the value of an entry that it takes to `output`, with the entry's deadline, and

@@ -79,7 +79,7 @@ impl ConvertReport {
         self.values_moved_out += moved.moved_out;
         self.damaged_values += moved.damaged;
         self.pieces += 1;
-        self.bytes_read += job.bytes_read + moved.bytes_read;
+        self.bytes_read += job.bytes_read;
         self.bytes_written += job.bytes_written + job.values_written;
         self.bytes_read - bytes_read
     }

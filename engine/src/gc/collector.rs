@@ -42,6 +42,7 @@ use crate::gc::tidy::Tidy;
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
 use count::BackgroundLivenessScan;
+use room::SpaceRoom;
 use situation::{Situation, wants_sample};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -88,11 +89,7 @@ pub struct Collector {
     paused: AtomicBool,
     /// True while space nears the ceiling and only merging tables frees any.
     wants_merges: AtomicBool,
-    /// The bytes by which space may grow before GC becomes urgent if nothing is flushed; 0 while
-    /// that is unknown.
-    room: AtomicU64,
-    /// The bytes of it that jobs under way have taken.
-    taken_room: AtomicU64,
+    room: SpaceRoom,
     /// The most that `room` can become, as of the last step.
     most_room: AtomicU64,
     /// The room that a job waits for; 0 if none does.
@@ -157,8 +154,7 @@ impl Collector {
             quarantine,
             paused,
             wants_merges,
-            room: AtomicU64::new(0),
-            taken_room: AtomicU64::new(0),
+            room: SpaceRoom::default(),
             most_room: AtomicU64::new(0),
             asked_room: AtomicU64::new(0),
         }
@@ -167,7 +163,7 @@ impl Collector {
     /// Returns the bytes by which space may grow before GC becomes urgent if nothing is flushed, as
     /// of the last step; 0 while that is unknown.
     pub fn room(&self) -> u64 {
-        self.room.load(Ordering::Relaxed)
+        self.room.left()
     }
 
     /// Returns the most that [`Collector::room`] can become, as GC makes it where garbage takes it.
@@ -187,7 +183,7 @@ impl Collector {
 
     /// Forgets how much room there is until the next step, because a job has taken some.
     pub fn forget_room(&self) {
-        self.room.store(0, Ordering::Relaxed);
+        self.room.note(0);
     }
 
     /// Returns the flag that is true while the user pauses GC; it also ends a liveness scan under

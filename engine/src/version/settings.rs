@@ -291,9 +291,15 @@ impl KeyspaceOptions {
         is_at_flush && bytes >= self.separation_threshold
     }
 
+    /// Returns the bytes from which values belong in segments, whenever they get there; `None` if
+    /// none do.
+    pub(crate) fn least_separated(&self) -> Option<usize> {
+        (self.separation != Separation::Off).then_some(self.separation_threshold)
+    }
+
     /// Returns true if a value of `bytes` bytes belongs in a segment, whenever it gets there.
     pub(crate) fn separates(&self, bytes: usize) -> bool {
-        self.separation != Separation::Off && bytes >= self.separation_threshold
+        self.least_separated().is_some_and(|least| bytes >= least)
     }
 
     /// Returns true if it is chosen for a value of `bytes` bytes when it is separated.

@@ -10,6 +10,7 @@
 
 use super::script::{level, range};
 use super::world::JobWorld;
+use crate::base::compression::Codec;
 use crate::base::golden::{golden, number, pair};
 use crate::base::key::{EntryKind, MAX_SEQNO, SeqNo, Trailer};
 use crate::compaction::homing::HomingRoom;
@@ -62,6 +63,44 @@ fn i09_no_more_values_move_than_there_is_room_for() {
     assert_eq!(rehome(Separation::Off, 0, 0), 2, "nothing may move in");
     assert_eq!(rehome(Separation::Off, 0, 5_000), 1, "one has room");
     assert_eq!(rehome(Separation::Off, 0, 5_000), 0);
+}
+
+/// Compressed values that are large look as if they were small. A job that found 1 MiB of them
+/// reads no more: it would read all of them each time, and move none.
+#[test]
+fn few_values_are_read_in_vain() {
+    let world = JobWorld::new(16 << 20);
+    let keyspace = &world.keyspace;
+    let options = keyspace.options().as_ref().clone();
+    keyspace.set_options(KeyspaceOptions {
+        convert_in_compactions: true,
+        separation: Separation::AtFlush,
+        separation_threshold: 3000,
+        value_codec: Codec::Lz4,
+        ..options
+    });
+    let (mut output, chance) = (world.output(), &world.runtime.env.random);
+    for number in 0..700 {
+        let mut value = vec![7; 4096];
+        chance.fill_secret(&mut value[..2048]).unwrap();
+        let trailer = Trailer::new(1, EntryKind::Put);
+        output.add(format!("{number:03}").as_bytes(), trailer, &value).unwrap();
+    }
+    world.add_tables(1, output);
+    let pass = || {
+        let levels = keyspace.view().levels.clone();
+        let pick = pick_range(&levels, 1, range("0-9"), true).unwrap();
+        let seen = SeenSeqnos { visible: MAX_SEQNO, ..SeenSeqnos::default() };
+        let room = HomingRoom { out: 1 << 30, take_in: &|| 1 << 30, segment_bytes: 1 << 30 };
+        let job = job::run(&world.runtime, keyspace, &levels, &pick, seen, Some(room)).unwrap();
+        job.moved_values
+    };
+    let first = pass();
+    assert_eq!((first.moved_out, first.moved_in), (700, 0));
+    let second = pass();
+    assert_eq!((second.moved_out, second.moved_in), (0, 0));
+    let read = second.bytes_read;
+    assert!((1 << 20..(1 << 20) + 4096).contains(&read), "{read} of {} bytes", 700 * 2100);
 }
 
 fn run(lines: &[&str]) -> String {

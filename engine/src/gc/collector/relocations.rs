@@ -54,7 +54,7 @@ impl Collector {
             }
         }
         // No job may begin in the room that this takes.
-        self.lessen_room(bytes);
+        self.room.lessen(bytes);
         debug_assert!(bytes <= budget || group.len() == 1, "several segments fit in the budget");
         group
     }

@@ -133,10 +133,8 @@ impl Collector {
     /// Notes by how much space may grow, now and at most.
     pub(super) fn note_room(&self, now: &Situation) {
         let (bounds, live) = (&now.bounds, now.facts.live_bytes);
-        let taken = self.taken_room.load(Ordering::Relaxed);
-        let room = bounds.start_of_jobs(live).saturating_sub(now.occupied).saturating_sub(taken);
-        self.most_room.store(bounds.most_room(live).max(room), Ordering::Relaxed);
-        self.room.store(room, Ordering::Relaxed);
+        self.room.note(bounds.start_of_jobs(live).saturating_sub(now.occupied));
+        self.most_room.store(bounds.most_room(live).max(self.room.left()), Ordering::Relaxed);
     }
 }
 
