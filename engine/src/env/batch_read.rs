@@ -7,6 +7,7 @@
 
 use super::fork::Process;
 use super::fs::File;
+use super::read_buffers::{ReadBuffer, ReadBuffers};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,7 @@ pub struct ReadRequest {
 pub trait PendingReads: Send + Sync {
     /// Waits for request number `index` of the batch and takes its bytes or its error. Each may be
     /// taken once. Errors of other requests do not matter here.
-    fn take(&mut self, index: usize) -> io::Result<Vec<u8>>;
+    fn take(&mut self, index: usize) -> io::Result<ReadBuffer>;
 }
 
 /// A reader that can have many reads in flight.
@@ -62,25 +63,18 @@ pub enum ParallelReads {
 
 impl ReadRequest {
     /// Makes the read in this thread. A panic becomes an error, as others wait for the result.
-    pub(super) fn read(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = self.buffer()?;
+    pub(super) fn read(&self, buffers: &Arc<ReadBuffers>) -> io::Result<ReadBuffer> {
+        // If there is no memory for it, only this request fails.
+        let mut bytes = buffers.take(self.len)?;
         catch_unwind(AssertUnwindSafe(|| self.file.read_exact_at(&mut bytes, self.offset)))
             .unwrap_or_else(|_| Err(io::Error::other("reading the file panicked")))?;
         Ok(bytes)
     }
 
     /// Returns the bytes if they are in the page cache.
-    fn read_cached(&self) -> Option<Vec<u8>> {
-        let mut bytes = self.buffer().ok()?;
+    fn read_cached(&self, buffers: &Arc<ReadBuffers>) -> Option<ReadBuffer> {
+        let mut bytes = buffers.take(self.len).ok()?;
         self.file.read_cached(&mut bytes, self.offset).then_some(bytes)
-    }
-
-    /// Allocates the buffer; if there is no memory for it, only this request fails.
-    pub(super) fn buffer(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(self.len)?;
-        bytes.resize(self.len, 0);
-        Ok(bytes)
     }
 }
 
@@ -88,7 +82,7 @@ impl ReadRequest {
 enum ReadSlot {
     Waiting(ReadRequest),
     Reading,
-    Done(io::Result<Vec<u8>>),
+    Done(io::Result<ReadBuffer>),
     Taken,
 }
 
@@ -96,6 +90,8 @@ enum ReadSlot {
 pub(super) struct ReadBatch {
     slots: Mutex<ReadSlots>,
     done: Condvar,
+    /// The memory for its reads.
+    pub(super) buffers: Arc<ReadBuffers>,
 }
 
 struct ReadSlots {
@@ -112,10 +108,14 @@ const MAX_CACHE_MISSES: usize = 2;
 impl ReadBatch {
     /// Creates a batch and returns it with the number of requests that workers have to read. Bytes
     /// in the page cache are read at once: handing them to a worker takes longer than reading them.
-    pub(super) fn new(requests: Vec<ReadRequest>) -> (Arc<ReadBatch>, usize) {
+    pub(super) fn new(
+        requests: Vec<ReadRequest>,
+        buffers: &Arc<ReadBuffers>,
+    ) -> (Arc<ReadBatch>, usize) {
         let (mut misses, mut waiting) = (0, 0);
         let mut slot = |request: ReadRequest| {
-            let cached = if misses < MAX_CACHE_MISSES { request.read_cached() } else { None };
+            let cached =
+                if misses < MAX_CACHE_MISSES { request.read_cached(buffers) } else { None };
             match cached {
                 Some(bytes) => {
                     misses = 0;
@@ -135,7 +135,8 @@ impl ReadBatch {
             "workers are woken for the requests that wait"
         );
         let slots = ReadSlots { slots, next: 0, awaited: None };
-        (Arc::new(ReadBatch { slots: Mutex::new(slots), done: Condvar::new() }), waiting)
+        let (slots, done) = (Mutex::new(slots), Condvar::new());
+        (Arc::new(ReadBatch { slots, done, buffers: Arc::clone(buffers) }), waiting)
     }
 
     /// Claims the next request that nobody has begun. Its result must be passed to
@@ -152,7 +153,7 @@ impl ReadBatch {
         None
     }
 
-    pub(super) fn finish(&self, index: usize, result: io::Result<Vec<u8>>) {
+    pub(super) fn finish(&self, index: usize, result: io::Result<ReadBuffer>) {
         let mut slots = self.lock();
         debug_assert!(
             matches!(slots.slots[index], ReadSlot::Reading),
@@ -173,7 +174,7 @@ impl ReadBatch {
         &self,
         index: usize,
         request: ReadRequest,
-        result: io::Result<Vec<u8>>,
+        result: io::Result<ReadBuffer>,
     ) {
         let closed = catch_unwind(AssertUnwindSafe(|| drop(request)));
         self.finish(index, result);
@@ -182,12 +183,12 @@ impl ReadBatch {
         }
     }
 
-    fn take(&self, index: usize) -> io::Result<Vec<u8>> {
+    fn take(&self, index: usize) -> io::Result<ReadBuffer> {
         let mut slots = self.lock();
         if let Some(request) = slots.claim(index) {
             slots.slots[index] = ReadSlot::Taken;
             drop(slots);
-            return request.read();
+            return request.read(&self.buffers);
         }
         loop {
             match std::mem::replace(&mut slots.slots[index], ReadSlot::Taken) {
@@ -255,7 +256,7 @@ impl BatchResults {
 }
 
 impl PendingReads for BatchResults {
-    fn take(&mut self, index: usize) -> io::Result<Vec<u8>> {
+    fn take(&mut self, index: usize) -> io::Result<ReadBuffer> {
         self.batch.take(index)
     }
 }
@@ -270,11 +271,14 @@ impl Drop for BatchResults {
 }
 
 /// A reader without parallel reads: each read is made when its result is taken.
-pub(super) struct OneByOne;
+#[derive(Default)]
+pub(super) struct OneByOne {
+    buffers: Arc<ReadBuffers>,
+}
 
 impl BatchReader for OneByOne {
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
-        Box::new(BatchResults::new(ReadBatch::new(requests).0))
+        Box::new(BatchResults::new(ReadBatch::new(requests, &self.buffers).0))
     }
 
     fn name(&self) -> &'static str {

@@ -28,6 +28,7 @@ pub mod planted;
 mod pool;
 pub mod random;
 pub mod rate;
+pub mod read_buffers;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod sockets;
@@ -115,7 +116,7 @@ fn os_sockets() -> Option<Arc<dyn Sockets>> {
 
 fn os_reader(settings: &OsSettings) -> Arc<dyn BatchReader> {
     match settings.parallel_reads {
-        ParallelReads::Off => Arc::new(OneByOne),
+        ParallelReads::Off => Arc::new(OneByOne::default()),
         ParallelReads::IoUring => ring().unwrap_or_else(|| pool(settings)),
         ParallelReads::Auto | ParallelReads::Threads => pool(settings),
     }

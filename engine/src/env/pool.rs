@@ -7,6 +7,7 @@
 
 use super::batch_read::{BatchReader, BatchResults, PendingReads, ReadBatch, ReadRequest};
 use super::fork::{OfProcess, Process};
+use super::read_buffers::ReadBuffers;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ pub(super) struct ThreadPool {
     shared: Arc<PoolShared>,
     limit: usize,
     threads: Mutex<Vec<OfProcess<JoinHandle<()>>>>,
+    buffers: Arc<ReadBuffers>,
     process: Process,
 }
 
@@ -39,8 +41,13 @@ impl ThreadPool {
     /// Creates a pool of at most `limit` threads; none is started yet.
     pub(super) fn new(limit: usize) -> ThreadPool {
         let shared = PoolShared { queue: Mutex::new(Queue::default()), work: Condvar::new() };
-        let (threads, process) = (Mutex::default(), Process::this());
-        ThreadPool { shared: Arc::new(shared), limit: limit.max(1), threads, process }
+        ThreadPool {
+            shared: Arc::new(shared),
+            limit: limit.max(1),
+            threads: Mutex::default(),
+            buffers: Arc::default(),
+            process: Process::this(),
+        }
     }
 
     /// Starts up to `wanted` threads for requests that found no idle one. If the system has no
@@ -61,7 +68,7 @@ impl ThreadPool {
 
 impl BatchReader for ThreadPool {
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
-        let (batch, waiting) = ReadBatch::new(requests);
+        let (batch, waiting) = ReadBatch::new(requests, &self.buffers);
         if waiting > 0 {
             let woken = self.shared.push(Arc::clone(&batch), waiting);
             self.start_threads(waiting - woken);
@@ -127,7 +134,7 @@ impl PoolShared {
             if let Some((index, request)) = batch.claim() {
                 queue.batches.push_back(Arc::clone(&batch));
                 drop(queue);
-                let read = request.read();
+                let read = request.read(&batch.buffers);
                 batch.close_and_finish(index, request, read); // closing takes a while: not locked
                 drop(batch);
                 queue = self.lock();

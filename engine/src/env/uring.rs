@@ -12,6 +12,7 @@
 use super::batch_read::{BatchReader, BatchResults, PendingReads, ReadBatch, ReadRequest};
 use super::fork::{OfProcess, Process};
 use super::fs::ends_early;
+use super::read_buffers::{ReadBuffer, ReadBuffers};
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use rustix::event::EventfdFlags;
 use std::collections::VecDeque;
@@ -34,6 +35,7 @@ const LONGEST_READ: usize = 1 << 30;
 pub(super) struct RingReader {
     shared: Arc<RingShared>,
     thread: Option<OfProcess<JoinHandle<()>>>,
+    buffers: Arc<ReadBuffers>,
     process: Process,
 }
 
@@ -70,13 +72,13 @@ impl RingReader {
         };
         let builder = std::thread::Builder::new().name("cleavedb-read-ring".to_owned());
         let thread = Some(OfProcess::new(builder.spawn(move || worker.work())?));
-        Ok(RingReader { shared, thread, process: Process::this() })
+        Ok(RingReader { shared, thread, buffers: Arc::default(), process: Process::this() })
     }
 }
 
 impl BatchReader for RingReader {
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
-        let (batch, waiting) = ReadBatch::new(requests);
+        let (batch, waiting) = ReadBatch::new(requests, &self.buffers);
         if waiting == 0 {
             return Box::new(BatchResults::new(batch));
         }
@@ -158,7 +160,7 @@ struct Flight {
     batch: Arc<ReadBatch>,
     index: usize,
     request: ReadRequest,
-    buffer: Vec<u8>,
+    buffer: ReadBuffer,
     /// Number of bytes read so far.
     read: usize,
 }
@@ -201,11 +203,11 @@ impl Ring {
                 return Ok(());
             };
             if request.file.descriptor().is_none() || request.len == 0 {
-                let read = request.read();
+                let read = request.read(&batch.buffers);
                 batch.close_and_finish(index, request, read);
                 continue;
             }
-            match request.buffer() {
+            match batch.buffers.take(request.len) {
                 Err(error) => batch.finish(index, Err(error)),
                 Ok(buffer) => {
                     assert!(self.flights[place].is_none(), "a free place has no read in flight");
@@ -239,10 +241,11 @@ impl Ring {
     #[expect(unsafe_code, reason = "the kernel writes to memory that the entry points at")]
     fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: an entry is a poll, which has no memory, or a read into the buffer of a flight in
-        // `self.flights`. That buffer is not touched, moved (it is on the heap, and nobody resizes
-        // it) or freed until the read's completion was taken: a flight leaves the table in
-        // `complete` only, and `Ring::drop` leaks the others. The file stays open as long, because
-        // the flight holds it; the wake event stays open as long as `self.shared` exists.
+        // `self.flights`. The bytes of that buffer are not touched, moved (they are pages of their
+        // own or on the heap, and nobody resizes them) or freed until the read's completion was
+        // taken: a flight leaves the table in `complete` only, and `Ring::drop` leaks the others.
+        // The file stays open as long, because the flight holds it; the wake event stays open as
+        // long as `self.shared` exists.
         let pushed = unsafe { self.ring.submission().push(entry) };
         assert!(pushed.is_ok(), "there is room for all flights and the wake event");
     }

@@ -6,6 +6,7 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::ValuePointer;
 use crate::base::value::Value;
 use crate::env::batch_read::{BatchReader, PendingReads};
+use crate::env::read_buffers::ReadBuffer;
 use crate::read::demand::{ScanDemands, ScanNotes};
 use crate::read::read_plan::{FetchWay, ReadPlan};
 use crate::read::walk_files::{WalkFiles, shared_file};
@@ -126,7 +127,7 @@ impl Fetcher {
 enum ReadRun {
     Pending,
     /// The bytes, or `None` if the read failed.
-    Read(Option<Vec<u8>>),
+    Read(Option<ReadBuffer>),
 }
 
 /// A batch of values that are being read. Dropping it cancels the reads that have not begun.

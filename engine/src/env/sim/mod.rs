@@ -122,7 +122,7 @@ impl Simulation {
             clock: Arc::new(threads::SimClock(Arc::clone(&self.scheduler))),
             threads: Arc::new(threads::SimThreads(Arc::clone(&self.scheduler))),
             random: Arc::new(threads::SimRandom(Mutex::new(Dice::new(self.seed, 3 + boot)))),
-            reader: Arc::new(OneByOne),
+            reader: Arc::new(OneByOne::default()),
             sockets: None,
             planted: Default::default(),
         }

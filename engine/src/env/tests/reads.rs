@@ -13,8 +13,11 @@ use std::time::Duration;
 
 /// Returns all ways of reading that this build and kernel have.
 fn readers() -> Vec<Box<dyn BatchReader>> {
-    let mut readers: Vec<Box<dyn BatchReader>> =
-        vec![Box::new(OneByOne), Box::new(ThreadPool::new(1)), Box::new(ThreadPool::new(8))];
+    let mut readers: Vec<Box<dyn BatchReader>> = vec![
+        Box::new(OneByOne::default()),
+        Box::new(ThreadPool::new(1)),
+        Box::new(ThreadPool::new(8)),
+    ];
     readers.extend(ring());
     readers
 }
@@ -60,7 +63,7 @@ fn each_request_gets_its_bytes_in_any_order() {
         for step in 0..1000 {
             let index = step * 7 % 1000;
             let (offset, len) = place(index);
-            assert_eq!(pending.take(index).unwrap(), pattern(offset, len), "{}", reader.name());
+            assert_eq!(*pending.take(index).unwrap(), *pattern(offset, len), "{}", reader.name());
         }
     }
 }
@@ -77,7 +80,7 @@ fn an_error_is_told_to_its_own_request() {
             let error = pending.take(late).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{}", reader.name());
         }
-        assert_eq!(pending.take(0).unwrap(), pattern(0, 10));
+        assert_eq!(*pending.take(0).unwrap(), pattern(0, 10));
     }
 }
 
@@ -89,7 +92,7 @@ fn a_length_beyond_memory_is_an_error() {
         let requests = vec![request(&file, 0, 10), request(&file, 0, usize::MAX)];
         let mut pending = reader.submit(requests);
         assert_eq!(pending.take(1).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
-        assert_eq!(pending.take(0).unwrap(), pattern(0, 10));
+        assert_eq!(*pending.take(0).unwrap(), pattern(0, 10));
     }
 }
 
@@ -112,7 +115,7 @@ fn many_batches_at_once_from_many_threads() {
                         // Some batches are dropped half way.
                         for index in 0..if batch % 3 == 0 { 10 } else { 20 } {
                             let (offset, len) = place(index);
-                            assert_eq!(pending.take(index).unwrap(), pattern(offset, len));
+                            assert_eq!(*pending.take(index).unwrap(), *pattern(offset, len));
                         }
                     }
                 });
@@ -209,7 +212,7 @@ fn whoever_has_a_result_finds_the_file_closed() {
         let mut pending = pool.submit(vec![request(&(gate.clone() as Arc<dyn File>), 0, 1)]);
         has_begun.recv().unwrap();
         let_go.send(()).unwrap();
-        assert_eq!(pending.take(0).unwrap(), [0]);
+        assert_eq!(*pending.take(0).unwrap(), [0]);
         assert_eq!(Arc::strong_count(&gate), 1);
     }
 }
@@ -224,10 +227,10 @@ fn a_result_does_not_wait_behind_other_batches() {
     let directory = ScratchDir::new();
     let data = patterned_file(&directory, 100);
     let mut pending = pool.submit(vec![request(&data, 1, 2), request(&data, 5, 1)]);
-    assert_eq!(pending.take(0).unwrap(), [1, 2]);
-    assert_eq!(pending.take(1).unwrap(), [5]);
+    assert_eq!(*pending.take(0).unwrap(), [1, 2]);
+    assert_eq!(*pending.take(1).unwrap(), [5]);
     let_go.send(()).unwrap();
-    assert_eq!(stuck.take(0).unwrap(), [0]);
+    assert_eq!(*stuck.take(0).unwrap(), [0]);
 }
 
 #[test]
@@ -238,7 +241,7 @@ fn results_outlive_the_reader() {
         let mut pending = reader.submit((0..100).map(|at| request(&file, at, 3)).collect());
         drop(reader);
         for at in 0..100 {
-            assert_eq!(pending.take(at).unwrap(), pattern(at, 3));
+            assert_eq!(*pending.take(at).unwrap(), pattern(at, 3));
         }
     }
 }
@@ -269,13 +272,13 @@ fn a_panic_while_a_file_is_closed_does_not_cost_a_thread() {
     has_begun.recv().unwrap();
     drop(file); // the thread has the last handle now
     let_go.send(()).unwrap();
-    assert_eq!(pending.take(0).unwrap(), [0]);
+    assert_eq!(*pending.take(0).unwrap(), [0]);
     let (stall_controller, has_begun, let_go) = gated();
     let file: Arc<dyn File> = stall_controller;
     let mut pending = pool.submit(vec![request(&file, 0, 1)]);
     has_begun.recv_timeout(Duration::from_secs(60)).expect("the thread still reads");
     let_go.send(()).unwrap();
-    assert_eq!(pending.take(0).unwrap(), [0]);
+    assert_eq!(*pending.take(0).unwrap(), [0]);
 }
 
 #[test]
@@ -304,7 +307,8 @@ fn compare_ways_of_reading() {
     (0..FILE_BYTES >> 20).for_each(|at| file.write_at(&chunk, at << 20).unwrap());
     file.sync().unwrap();
     file.advise(AccessPattern::Random);
-    let mut ways: Vec<(&str, Box<dyn BatchReader>)> = vec![("one by one", Box::new(OneByOne))];
+    let mut ways: Vec<(&str, Box<dyn BatchReader>)> =
+        vec![("one by one", Box::new(OneByOne::default()))];
     for (name, threads) in [("8 threads", 8), ("32 threads", 32), ("64 threads", 64)] {
         ways.push((name, Box::new(ThreadPool::new(threads))));
     }

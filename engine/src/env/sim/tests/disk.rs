@@ -109,9 +109,9 @@ fn reads_in_a_batch_are_made_one_by_one() {
     let request = |offset| ReadRequest { file: Arc::clone(&file), offset, len: 2 };
     let mut pending = env.reader.submit(vec![request(0), request(9), request(4)]);
     assert_eq!(env.reader.name(), "one by one");
-    assert_eq!(pending.take(2).unwrap(), b"45");
+    assert_eq!(*pending.take(2).unwrap(), *b"45");
     assert_eq!(pending.take(1).unwrap_err().kind(), ErrorKind::UnexpectedEof);
-    assert_eq!(pending.take(0).unwrap(), b"01");
+    assert_eq!(*pending.take(0).unwrap(), *b"01");
 }
 
 #[test]
