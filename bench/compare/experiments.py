@@ -17,7 +17,7 @@ from harness import chart, record
 from papers import EXPERIMENTS
 
 # What `values` runs: the experiments of where a value belongs.
-VALUES = ("titan", "plane", "auto", "ratio", "holes")
+VALUES = ("titan", "plane", "auto", "turns", "ratio", "holes")
 
 
 def engines_of(experiment, given):

@@ -12,7 +12,8 @@ GOLDEN = 0x9E3779B97F4A7C15
 POOL_BYTES = 2 << 20
 POOL_SEED, LOAD_SALT, ZIPF_SALT = 7, 11, 13
 STAGE_KEYS = 1 << 32
-PUT, GET, SCAN, READ_MODIFY_WRITE, GET_MISSING, DELETE = range(6)
+PUT, GET, SCAN, READ_MODIFY_WRITE, GET_MISSING, DELETE, SYNCED_PUT = range(7)
+SYNCED_EVERY, SCANNED_EVERY, SCANNED_PAIRS = 64, 32, 100
 
 
 def mix(number):
@@ -131,9 +132,20 @@ class Stream:
                 return GET, self.random.below(self.keys), 0
             case "missing":
                 return GET_MISSING, self.random.below(self.keys), 0
+            case "turns":
+                return self.turns()
             case scan if scan.startswith("scan"):
                 return SCAN, self.random.below(self.keys), int(scan.removeprefix("scan"))
         return self.ycsb(self.workload[-1])
+
+    def turns(self):
+        """An operation of puts, by turns some synced, the same with scans, and none synced."""
+        done = self.done - 1
+        turn = done // max(self.keys // 4, 1) % 3
+        number = self.random.below(self.keys)
+        if turn == 1 and done % SCANNED_EVERY == 0:
+            return SCAN, number, SCANNED_PAIRS
+        return SYNCED_PUT if turn < 2 and done % SYNCED_EVERY == 1 else PUT, number, 0
 
     def ycsb(self, letter):
         """An operation of a mix."""
@@ -171,7 +183,7 @@ def checksum(workload, shape, thread, ops, value_size):
     for _ in range(ops):
         kind, number, pairs, version = stream.next()
         data = bytes([kind, pairs & 255]) + b"%016d" % (number * 2 + (kind == GET_MISSING))
-        if kind in (PUT, READ_MODIFY_WRITE):
+        if kind in (PUT, READ_MODIFY_WRITE, SYNCED_PUT):
             data += value(number, version, value_size)
         for byte in data:
             total = ((total ^ byte) * 0x100000001B3) & WORD

@@ -7,7 +7,7 @@ import results
 from cells import of
 from experiment import KIB, LOAD, MIXES, WHOLE, BySize, ByWorkload, Experiment
 from plan import MIB, MIX_THREADS, Step
-from values import AUTO, HOLES, PLANE, RATIO, TITAN
+from values import AUTO, HOLES, PLANE, RATIO, TITAN, TURNS
 
 # The paper's 64 GB for 100 GB.
 WISCKEY_MEMORY_BYTES = 160 * MIB
@@ -189,4 +189,7 @@ BADGER = Experiment(
     EVERY_VALUE,
 )
 
-EXPERIMENTS = {one.name: one for one in [*WISCKEY, BADGER, TITAN, PLANE, AUTO, RATIO, HOLES]}
+EXPERIMENTS = {
+    one.name: one
+    for one in [*WISCKEY, BADGER, TITAN, PLANE, AUTO, TURNS, RATIO, HOLES]
+}

@@ -7,7 +7,7 @@ import cells
 import results
 from cells import of
 from experiment import KIB, LOAD, MIXES, WHOLE, BySize, ByWorkload, Experiment, Plane, Sweep
-from plan import MIX_THREADS, THRESHOLD, Step
+from plan import MIB, MIX_THREADS, THRESHOLD, Step
 
 WRITES = ["load", "overwrite-uniform"]
 TITAN = Experiment(
@@ -119,6 +119,30 @@ AUTO = Experiment(
         ),
     ),
     THRESHOLD, seconds=AUTO_SECONDS,
+)
+
+# Each turn comes eight times. Synced puts, scans that are put in order and value GC at once take up
+# to 130 MiB, where the limit of the other experiments ends the process.
+TURNS_MEMORY = 192 * MIB
+TURNS = Experiment(
+    "turns",
+    "A load that makes the default change its mind",
+    "What it costs to choose where values live while the load changes all the time: keys are "
+    "loaded in random order, then six times as many operations overwrite keys drawn uniformly, by "
+    "turns of a quarter of the keys. Of the first turn every 64th put is synced, so that the log "
+    "gets to the device and values had better stay there; of the second too, and every 32nd "
+    "operation is a scan of 100, so that their order pays; of the third none is synced, so that "
+    "the log is spared. Every pair is compared. A mode that is less than 0.9 of the default would "
+    "be the worse choice.",
+    ("cleave-auto", "cleave-write", "cleave-flush", "cleave-off"),
+    "cleave-auto", (KIB, 4 * KIB, 16 * KIB),
+    (LOAD, Step("turns", share=6, rests=True), Step("verify")),
+    (
+        BySize("operations", "a second", of("turns", results.rate)),
+        BySize("device bytes of the turns", "for each byte written",
+               of("turns", results.written), "", least=True, log=False),
+    ),
+    THRESHOLD, memory_bytes=TURNS_MEMORY,
 )
 
 # The ceilings, each with its settled bound, which must be below it.

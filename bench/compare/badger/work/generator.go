@@ -127,7 +127,11 @@ const (
 	readModifyWrite
 	getMissing
 	remove
+	syncedPut
 )
+
+// Of `turns`: every so manieth put is synced, and every so manieth operation reads so many pairs.
+const syncedEvery, scannedEvery, scannedPairs = 64, 32, 100
 
 type operation struct {
 	kind                   int
@@ -156,7 +160,7 @@ func newStream(workload string, s shape, thread uint64) *stream {
 func known(workload string) bool {
 	switch workload {
 	case "load", "load-ordered", "overwrite-uniform", "overwrite-zipf", "delete-uniform", "get",
-		"missing", "synced":
+		"missing", "synced", "turns":
 		return true
 	}
 	if pairsOfScan(workload) > 0 {
@@ -195,6 +199,8 @@ func (s *stream) next() operation {
 		made.kind, made.number = get, s.random.below(s.keys)
 	case "missing":
 		made.kind, made.number = getMissing, s.random.below(s.keys)
+	case "turns":
+		made.kind, made.number, made.pairs = s.turns(s.done - 1)
 	default:
 		if pairs := pairsOfScan(s.workload); pairs > 0 {
 			made.kind, made.number, made.pairs = scan, s.random.below(s.keys), pairs
@@ -203,6 +209,19 @@ func (s *stream) next() operation {
 		made.kind, made.number, made.pairs = s.ycsb(s.workload[len(s.workload)-1])
 	}
 	return made
+}
+
+// turns puts, by turns of a quarter of the keys: some synced, the same with scans, and none synced.
+func (s *stream) turns(done uint64) (kind int, number, pairs uint64) {
+	turn := done / max(s.keys/4, 1) % 3
+	number = s.random.below(s.keys)
+	switch {
+	case turn == 1 && done%scannedEvery == 0:
+		return scan, number, scannedPairs
+	case turn < 2 && done%syncedEvery == 1:
+		return syncedPut, number, 0
+	}
+	return put, number, 0
 }
 
 func (s *stream) ycsb(letter byte) (kind int, number, pairs uint64) {
@@ -258,7 +277,7 @@ func checksum(workload string, s shape, thread, ops uint64, size int) string {
 		} else {
 			add(keyOf(op.number))
 		}
-		if op.kind == put || op.kind == readModifyWrite {
+		if op.kind == put || op.kind == readModifyWrite || op.kind == syncedPut {
 			add(value(op.number, op.version, size))
 		}
 	}

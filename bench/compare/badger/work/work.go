@@ -137,6 +137,9 @@ func (t *task) work(part *tally, thread, ops uint64, begun time.Time) {
 			}))
 		case scan:
 			t.scan(part, op)
+		case syncedPut:
+			t.put(part, op)
+			fail(t.db.Sync())
 		case readModifyWrite:
 			t.get(op.number)
 			t.put(part, op)
@@ -146,9 +149,10 @@ func (t *task) work(part *tally, thread, ops uint64, begun time.Time) {
 			fail(t.db.Update(func(txn *badger.Txn) error { return txn.Delete(key) }))
 		}
 		taken := uint64(time.Since(start))
-		if op.kind == put || op.kind == readModifyWrite || op.kind == remove {
+		switch op.kind {
+		case put, syncedPut, readModifyWrite, remove:
 			part.writes.add(taken)
-		} else {
+		default:
 			part.reads.add(taken)
 		}
 	}
@@ -267,12 +271,12 @@ func verify(db *badger.DB, s shape, size int, history string) {
 		from := newStream(parts[0], shape{s.keys, s.seed, stage, 1}, 0)
 		for range ops {
 			op := from.next()
-			if op.kind != put && op.kind != remove || op.number >= s.keys {
+			switch {
+			case op.kind == readModifyWrite || op.number >= s.keys:
 				fail(fmt.Errorf("history: %s does more than put and delete", parts[0]))
-			}
-			if op.kind == put {
+			case op.kind == put || op.kind == syncedPut:
 				newest[op.number] = op.version
-			} else {
+			case op.kind == remove:
 				delete(newest, op.number)
 			}
 		}

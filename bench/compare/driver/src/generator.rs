@@ -169,7 +169,14 @@ pub enum Kind {
     ReadModifyWrite,
     GetMissing,
     Delete,
+    SyncedPut,
 }
+
+/// Of the turns of `turns` in which the log is synced, every so manieth put is.
+const SYNCED_EVERY: u64 = 64;
+/// Of the turns in which `turns` scans, so many pairs are read in every so manieth operation.
+const SCANNED_PAIRS: u64 = 100;
+const SCANNED_EVERY: u64 = 32;
 
 /// One operation.
 #[derive(Clone, Copy, Debug)]
@@ -223,7 +230,7 @@ impl Stream {
 
     /// Returns true if there is such a workload.
     pub fn knows(workload: &str) -> bool {
-        const PLAIN: [&str; 8] = [
+        const PLAIN: [&str; 9] = [
             "load",
             "load-ordered",
             "overwrite-uniform",
@@ -232,6 +239,7 @@ impl Stream {
             "get",
             "missing",
             "synced",
+            "turns",
         ];
         let mix = workload.strip_prefix("ycsb-");
         PLAIN.contains(&workload)
@@ -254,6 +262,7 @@ impl Stream {
             "delete-uniform" => (Kind::Delete, self.random.below(keys), 0),
             "get" => (Kind::Get, self.random.below(keys), 0),
             "missing" => (Kind::GetMissing, self.random.below(keys), 0),
+            "turns" => self.turns(),
             other => match pairs_of_scan(other) {
                 Some(pairs) => (Kind::Scan, self.random.below(keys), pairs),
                 None => self.ycsb(other.as_bytes()[5]),
@@ -261,6 +270,18 @@ impl Stream {
         };
         self.done += 1;
         Op { kind, number, pairs, version: (self.shape.stage << 40) + index }
+    }
+
+    /// Puts, by turns of a quarter of the keys: some of them synced, the same with scans, and none
+    /// synced.
+    fn turns(&mut self) -> (Kind, u64, u64) {
+        let turn = self.done / (self.shape.keys / 4).max(1) % 3;
+        let number = self.random.below(self.shape.keys);
+        if turn == 1 && self.done.is_multiple_of(SCANNED_EVERY) {
+            return (Kind::Scan, number, SCANNED_PAIRS);
+        }
+        let is_synced = turn < 2 && self.done % SYNCED_EVERY == 1;
+        (if is_synced { Kind::SyncedPut } else { Kind::Put }, number, 0)
     }
 
     fn ycsb(&mut self, letter: u8) -> (Kind, u64, u64) {
@@ -316,7 +337,7 @@ pub fn checksum(workload: &str, shape: Shape, thread: u64, ops: u64, value_bytes
             Kind::GetMissing => add(&missing_key(op.number)),
             _ => add(&key(op.number)),
         }
-        if matches!(op.kind, Kind::Put | Kind::ReadModifyWrite) {
+        if matches!(op.kind, Kind::Put | Kind::ReadModifyWrite | Kind::SyncedPut) {
             value(op.number, op.version, value_bytes, &mut made);
             add(&made);
         }
@@ -356,7 +377,7 @@ mod tests {
                 checked += 1;
             }
         }
-        assert_eq!(checked, 17);
+        assert_eq!(checked, 18);
     }
 
     #[test]

@@ -23,9 +23,12 @@ pub fn run(
         for _ in 0..ops.parse::<u64>().map_err(|_| wrong())? {
             let op = stream.next_op();
             let version = match op.kind {
-                Kind::Put => Some(op.version),
+                Kind::Put | Kind::SyncedPut => Some(op.version),
                 Kind::Delete => None,
-                _ => return Err(format!("history: {workload} does more than put and delete")),
+                Kind::Get | Kind::GetMissing | Kind::Scan => continue,
+                Kind::ReadModifyWrite => {
+                    return Err(format!("history: {workload} does more than put and delete"));
+                }
             };
             let known = newest.get_mut(op.number as usize);
             *known.ok_or_else(|| format!("history: {workload} writes other keys"))? = version;

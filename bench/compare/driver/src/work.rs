@@ -156,7 +156,7 @@ impl Worker<'_> {
     /// Does one operation. What it takes to make a value counts for all engines alike.
     fn apply(&mut self, op: Op, start: Instant) -> Result<(), String> {
         match op.kind {
-            Kind::Put => self.put(op)?,
+            Kind::Put | Kind::SyncedPut => self.put(op)?,
             Kind::Delete => self.delete(op.number)?,
             Kind::Get => self.get(op.number)?,
             Kind::GetMissing => {
@@ -173,7 +173,9 @@ impl Worker<'_> {
         }
         let taken = start.elapsed().as_nanos() as u64;
         match op.kind {
-            Kind::Put | Kind::Delete | Kind::ReadModifyWrite => self.tally.writes.add(taken),
+            Kind::Put | Kind::SyncedPut | Kind::Delete | Kind::ReadModifyWrite => {
+                self.tally.writes.add(taken);
+            }
             _ => self.tally.reads.add(taken),
         }
         Ok(())
@@ -183,7 +185,7 @@ impl Worker<'_> {
         generator::value(op.number, op.version, self.value_bytes, &mut self.value);
         let key = generator::key(op.number);
         self.tally.user_bytes += (key.len() + self.value.len()) as u64;
-        self.engine.put(&key, &self.value, self.sync)
+        self.engine.put(&key, &self.value, self.sync || op.kind == Kind::SyncedPut)
     }
 
     fn delete(&mut self, number: u64) -> Result<(), String> {
