@@ -34,8 +34,8 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The verified and decompressed bytes of a block.
 pub type BlockBytes = Arc<Vec<u8>>;
@@ -272,12 +272,16 @@ pub struct OpenFiles {
     max_per_shard: usize,
     /// The number of files that walks may open yet.
     left_for_walks: Arc<AtomicUsize>,
+    /// How far the system reads ahead of each of those; known once there was one.
+    read_ahead: OnceLock<u64>,
 }
 
 /// A file that a walk has open for itself.
 pub struct WalkFile {
     /// The file.
     pub file: Arc<dyn File>,
+    /// About how many bytes the system reads ahead of it.
+    pub read_ahead: u64,
     left: Arc<AtomicUsize>,
 }
 
@@ -310,7 +314,8 @@ impl OpenFiles {
         let shards = (max / Self::MIN_SHARD_FILES).clamp(1, Self::MAX_SHARDS);
         let max_per_shard = (max / shards).max(1);
         let shards = (0..shards).map(|_| Mutex::default()).collect();
-        OpenFiles { fs, shards, max_per_shard, left_for_walks: Arc::new(of_walks.into()) }
+        let left_for_walks = Arc::new(of_walks.into());
+        OpenFiles { fs, shards, max_per_shard, left_for_walks, read_ahead: OnceLock::new() }
     }
 
     fn with_shard<R>(&self, path: &Path, work: impl FnOnce(&mut OpenFileShard) -> R) -> R {
@@ -356,7 +361,8 @@ impl OpenFiles {
             return None;
         };
         file.advise(AccessPattern::Sequential);
-        Some(WalkFile { file, left: left.clone() })
+        let read_ahead = *self.read_ahead.get_or_init(|| self.fs.read_ahead_bytes(path));
+        Some(WalkFile { file, read_ahead, left: left.clone() })
     }
 
     /// I5: unlinks and closes a file in one step, so that no reader can open it in between and

@@ -1,6 +1,8 @@
 //! An in-memory file system for unit tests, with only what tables and caches need.
 
-use crate::env::fs::{AccessPattern, Directory, File, Fs, Hold, Lock, NameKind};
+use crate::env::fs::{
+    AccessPattern, Directory, File, Fs, Hold, Lock, NameKind, USUAL_READ_AHEAD_BYTES,
+};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -86,9 +88,16 @@ impl File for MemoryFile {
 #[derive(Default)]
 pub(crate) struct MemoryFs {
     files: Mutex<BTreeMap<PathBuf, Arc<MemoryFile>>>,
+    /// How far files are read ahead, unless it is as usual.
+    read_ahead: Option<u64>,
 }
 
 impl MemoryFs {
+    /// Makes a file system that reads so many bytes ahead.
+    pub(crate) fn reading_ahead(bytes: u64) -> Self {
+        MemoryFs { read_ahead: Some(bytes), ..MemoryFs::default() }
+    }
+
     pub(crate) fn file(&self, path: &Path) -> Arc<MemoryFile> {
         self.files.lock().unwrap().get(path).expect("the test created it").clone()
     }
@@ -114,6 +123,10 @@ impl Fs for MemoryFs {
         let files = self.files.lock().unwrap();
         let file = files.get(path).ok_or(io::ErrorKind::NotFound)?;
         Ok(Arc::clone(file) as Arc<dyn File>)
+    }
+
+    fn read_ahead_bytes(&self, _path: &Path) -> u64 {
+        self.read_ahead.unwrap_or(USUAL_READ_AHEAD_BYTES)
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>> {

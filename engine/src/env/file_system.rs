@@ -3,6 +3,8 @@
 use rustix::fs::fstatfs;
 use std::fs::File;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::{fs, path::Path};
 
 const BTRFS: u32 = 0x9123_683e;
 const EXT: u32 = 0xef53;
@@ -28,6 +30,22 @@ pub(super) fn frees_holes(file_system: u32) -> bool {
     file_system != BTRFS
 }
 
+/// Returns how far the system reads ahead of a file of the device that has `path`, by what `sys`,
+/// where sysfs is mounted, says of that device; `None` if it says nothing, as of devices that are
+/// no block devices.
+#[cfg(target_os = "linux")]
+pub(super) fn read_ahead_bytes(sys: &Path, path: &Path) -> Option<u64> {
+    use rustix::fs::{major, minor, stat};
+    let device = stat(path).ok()?.st_dev;
+    let device = format!("dev/block/{}:{}", major(device), minor(device));
+    // A partition has the queue of its disk, which is the directory above its own.
+    let queues = [format!("{device}/queue"), format!("{device}/../queue")];
+    queues.iter().find_map(|queue| {
+        let text = fs::read_to_string(sys.join(queue).join("read_ahead_kb")).ok()?;
+        text.trim().parse::<u64>().ok()?.checked_mul(1 << 10)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +65,28 @@ mod tests {
     fn no_holes_are_punched_where_they_free_nothing() {
         assert!(!frees_holes(BTRFS));
         assert!([EXT, XFS, TMPFS].into_iter().all(frees_holes));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_partition_is_read_ahead_like_its_disk() {
+        use rustix::fs::{major, minor, stat};
+        let root = std::env::temp_dir().join(format!("cleavedb-sys-{}", std::process::id()));
+        let device = stat(std::env::temp_dir().as_path()).unwrap().st_dev;
+        let device = format!("{}:{}", major(device), minor(device));
+        let told = |sys: &str, of: &str, text: &str| {
+            let (sys, of) = (root.join(sys), root.join(sys).join(of));
+            fs::create_dir_all(sys.join("dev/block").join(&device)).unwrap();
+            fs::create_dir_all(&of).unwrap();
+            fs::write(of.join("read_ahead_kb"), text).unwrap();
+            read_ahead_bytes(&sys, &std::env::temp_dir())
+        };
+        let disk = format!("dev/block/{device}/queue");
+        assert_eq!(told("disk", &disk, "8192\n"), Some(8 << 20));
+        assert_eq!(told("partition", "dev/block/queue", "4\n"), Some(4 << 10));
+        assert_eq!(told("neither", "dev/queue", "4\n"), None);
+        assert_eq!(told("text", &disk, "much"), None);
+        assert_eq!(read_ahead_bytes(&root, Path::new("/no/such/file")), None);
+        fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -171,6 +171,9 @@ pub struct Measure {
 /// A held lock on a database directory; dropping it releases the lock.
 pub trait Lock: Send + Sync {}
 
+/// How many bytes Linux reads ahead of a file, unless a device or its owner asks for more.
+pub const USUAL_READ_AHEAD_BYTES: u64 = 128 << 10;
+
 /// The interface to a file system, the real one or a simulated one.
 pub trait Fs: Send + Sync {
     /// Creates a file that must not exist, for reading and writing, with mode 0600.
@@ -194,6 +197,12 @@ pub trait Fs: Send + Sync {
     fn removed_unwritten(&self, dir: &Path) -> Option<u64> {
         let _ = dir;
         None
+    }
+    /// Returns how many bytes the system reads ahead of a file at `path` that is read in sequence,
+    /// or what most do if it doesn't tell.
+    fn read_ahead_bytes(&self, path: &Path) -> u64 {
+        let _ = path;
+        USUAL_READ_AHEAD_BYTES
     }
     /// Gives a file a second name, which must not exist. Durable after `sync_dir`.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;

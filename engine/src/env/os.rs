@@ -343,6 +343,12 @@ impl Fs for OsFs {
         bytes.parse().ok()
     }
 
+    #[cfg(target_os = "linux")]
+    fn read_ahead_bytes(&self, path: &Path) -> u64 {
+        let found = super::file_system::read_ahead_bytes(Path::new("/sys"), path);
+        found.unwrap_or(super::fs::USUAL_READ_AHEAD_BYTES)
+    }
+
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.0.check_io()?;
         fs::hard_link(from, to)

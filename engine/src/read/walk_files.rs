@@ -26,6 +26,8 @@ pub(super) const MAX_STREAM_BYTES: u64 = 4 << 20;
 #[derive(Default)]
 pub struct WalkFiles {
     files: BTreeMap<SegmentId, LentFile>,
+    /// The bytes that the system reads ahead of all of them.
+    read_ahead: u64,
     batch: u64,
 }
 
@@ -37,6 +39,11 @@ struct LentFile {
 
 /// The greatest number of files that a walk opens for itself.
 const MOST_WALK_FILES: usize = 64;
+/// A walk opens no further file for itself once the system reads so many bytes ahead of those that
+/// it has. On a device with a read-ahead of 8 MiB, in 96 MiB of memory, what was read ahead of 32
+/// segments was gone before the walk got there: a full scan took 1.05 s instead of 0.36 s without
+/// such files (`bench/record/2026-11-28-read-ahead.md`).
+const MOST_READ_AHEAD_BYTES: u64 = 8 << 20;
 /// A file that so many batches had no use for is closed: the walk has probably left the segment.
 const UNUSED_BATCHES: u64 = 2;
 
@@ -46,6 +53,7 @@ impl WalkFiles {
         self.batch += 1;
         let oldest = self.batch.saturating_sub(UNUSED_BATCHES);
         self.files.retain(|_, lent| lent.batch >= oldest);
+        self.read_ahead = self.files.values().map(|lent| lent.own.read_ahead).sum();
     }
 
     /// Returns the walk's own file of a sorted segment, and how long a read of several records may
@@ -54,12 +62,16 @@ impl WalkFiles {
         if segment.kind() != SegmentKind::Sorted {
             return shared_file(segment);
         }
-        let is_full = self.files.len() >= MOST_WALK_FILES;
+        let is_full =
+            self.files.len() >= MOST_WALK_FILES || self.read_ahead >= MOST_READ_AHEAD_BYTES;
         let lent = match self.files.entry(segment.identity().id) {
             Entry::Occupied(lent) => lent.into_mut(),
             Entry::Vacant(_) if is_full => return shared_file(segment),
             Entry::Vacant(place) => match segment.open_for_walk() {
-                Some(own) => place.insert(LentFile { own, batch: 0 }),
+                Some(own) => {
+                    self.read_ahead += own.read_ahead;
+                    place.insert(LentFile { own, batch: 0 })
+                }
                 None => return shared_file(segment),
             },
         };
@@ -83,11 +95,11 @@ mod tests {
     use crate::version::files::PathSource;
     use std::path::Path;
 
-    #[test]
-    fn a_walk_opens_the_files_of_sorted_segments_once_and_closes_those_it_has_left() {
-        let fs = Arc::new(MemoryFs::default());
+    /// Makes what opens segments, of which number 3 has no file.
+    fn segments(fs: MemoryFs) -> impl Fn(u64, SegmentKind) -> Segment {
+        let fs = Arc::new(fs);
         let open = Arc::new(OpenFiles::new(fs.clone(), 1000));
-        let segment = |id: u64, kind| {
+        move |id: u64, kind| {
             let path = Path::new("segment").join(id.to_string());
             if id != 3 {
                 fs.put(&path, Vec::new());
@@ -95,7 +107,32 @@ mod tests {
             let identity = SegmentIdentity { database: 1, id: SegmentId(id), kind, epoch: 1 };
             let source = PathSource { files: open.clone(), path: path.clone() };
             Segment::open(identity, path, Arc::new(source))
-        };
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_walk_has_as_many_files_as_memory_for_their_read_ahead() {
+        for (read_ahead, most) in [(64 << 10, MOST_WALK_FILES), (1 << 20, 8), (32 << 20, 1)] {
+            let segment = segments(MemoryFs::reading_ahead(read_ahead));
+            let mut files = WalkFiles::default();
+            files.begin_batch();
+            for id in 10..100 {
+                let (_, most_bytes) = files.of(&segment(id, SegmentKind::Sorted)).unwrap();
+                let is_own = files.files.contains_key(&SegmentId(id));
+                assert_eq!(most_bytes, if is_own { MAX_STREAM_BYTES } else { MAX_RUN_BYTES });
+            }
+            assert_eq!(files.files.len(), most, "{read_ahead}");
+            // Those that were closed make room.
+            (0..=UNUSED_BATCHES).for_each(|_| files.begin_batch());
+            files.of(&segment(200, SegmentKind::Sorted)).unwrap();
+            assert_eq!(files.files.len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_walk_opens_the_files_of_sorted_segments_once_and_closes_those_it_has_left() {
+        let segment = segments(MemoryFs::default());
         let mut files = WalkFiles::default();
         files.begin_batch();
         let held = |files: &WalkFiles| files.files.len();
