@@ -12,8 +12,8 @@
 //! head.
 //!
 //! No segment is WAL-only while a consumer of the change feed keeps the log, which is then more
-//! than a way to tables; nor with an update table, since a compaction may drop what is hidden by an
-//! entry that a flush is only writing (I6).
+//! than a way to tables. Compactions drop nothing for the sake of an entry that a flush is only
+//! writing, although the update table may know it already: see the room `hot` (I6).
 
 use crate::base::error::Result;
 use crate::base::key::SeqNo;
@@ -43,7 +43,7 @@ const UNASKED_SEGMENTS: u32 = MOST_UNSYNCED as u32;
 impl LogShared {
     /// Returns true if segments may be WAL-only at all.
     pub(super) fn may_be_wal_only(&self) -> bool {
-        self.runtime.hot.is_off() && self.runtime.set.log_pins().floor().is_none()
+        self.runtime.set.log_pins().floor().is_none()
     }
 
     /// Returns true if the active segment is WAL-only so far.

@@ -135,8 +135,7 @@ pub fn run(
     let seen = seen();
     // I3: the table's pointers lead into the log, except for values that this flush separates. I1,
     // I2: the table's entries must not survive a crash that loses earlier commits, or other parts
-    // of their batches. The update table, which the output tells of these entries, relies on it
-    // too: compactions drop older ones from now on.
+    // of their batches.
     //
     // None of that needs a sync of segments that this flush replaces as a whole.
     let wal_only_end = committer.end_of_wal_only(&waiting)?;

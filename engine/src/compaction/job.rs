@@ -238,7 +238,7 @@ pub fn prepare<'a>(
     let mut retain =
         Retain::new(keyspace.order.clone(), seen, is_bottom).with_ranges([levels.ranges().clone()]);
     if notes == UpdateNotes::Moves {
-        retain = retain.with_update_table(&runtime.hot, keyspace.id);
+        retain = retain.with_update_table(&runtime.hot, keyspace.id, || keyspace.flushed());
     }
     let options = keyspace.options().clone();
     let (split, priority) = (options.table_bytes, IoPriority::Compaction);

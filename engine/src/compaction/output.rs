@@ -5,6 +5,7 @@ use crate::base::entry::entry_bytes;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::TableId;
+use crate::hot::FlushNotes;
 use crate::table::{TableMeta, TableOwner, TableSettings, TableWriter};
 use crate::throttle::reads::IoPriority;
 use crate::version::files::names;
@@ -49,6 +50,8 @@ pub struct TableOutput<'a> {
     created: Vec<TableId>,
     kept: bool,
     notes: UpdateNotes,
+    /// What the update table will be told of the open table.
+    newest: FlushNotes,
     /// True if the keyspace has a merge operator.
     merges: bool,
     /// Range tombstones up to this number are applied to the entries.
@@ -60,9 +63,8 @@ pub struct TableOutput<'a> {
 pub enum UpdateNotes {
     /// Nothing.
     Nothing,
-    /// The first entry of each key is newer than all that other tables have, and durable in the
-    /// log: those of memtables, oldest first, with the newest tables of L0 or without. The room
-    /// `hot` relies on that.
+    /// The first entry of each key is newer than all that other tables have: those of memtables,
+    /// oldest first, with the newest tables of L0 or without. The room `hot` relies on that.
     Newest,
     /// Entries move from other tables.
     Moves,
@@ -103,6 +105,7 @@ impl<'a> TableOutput<'a> {
             created: Vec::new(),
             kept: false,
             notes: UpdateNotes::Nothing,
+            newest: FlushNotes::default(),
             merges: keyspace.merging().is_some(),
             applied_ranges: 0,
         }
@@ -194,14 +197,15 @@ impl<'a> TableOutput<'a> {
         most
     }
 
-    /// Tells the update table that an entry goes to `table`, before any version has that table.
-    fn note(&self, key: &[u8], trailer: Trailer, payload: &[u8], table: TableId) -> Result<()> {
+    /// Tells the update table that an entry goes to `table`, or notes it until that is whole.
+    fn note(&mut self, key: &[u8], trailer: Trailer, payload: &[u8], table: TableId) -> Result<()> {
         let (hot, key) = (&self.runtime.hot, (self.owner.id, key));
         if self.notes == UpdateNotes::Moves {
             hot.moved(key, trailer.seqno(), table);
             return Ok(());
         }
-        hot.flushed(key, trailer.seqno(), table, entry_bytes(key.1, trailer, payload)?);
+        let bytes = entry_bytes(key.1, trailer, payload)?;
+        self.newest.add(hot, key, trailer.seqno(), table, bytes);
         Ok(())
     }
 
@@ -219,6 +223,7 @@ impl<'a> TableOutput<'a> {
         let path = names::table(&tables.dir, id);
         let file = self.runtime.env.fs.create(&path).doing("create a table", &path)?;
         self.created.push(id);
+        self.runtime.hot.begin(id);
         let writer = TableWriter::create(
             file.clone(),
             path.clone(),
@@ -271,6 +276,9 @@ impl<'a> TableOutput<'a> {
             // I8: as with the tables themselves, it is now unknown what is durable.
             synced.map_err(|error| self.runtime.health.fail(&error))?;
         }
+        // I6: before a version has the tables, so that no reader finds an older entry by the short
+        // cut. Compactions go by a newer one only once it is durable.
+        self.newest.hand_over(&self.runtime.hot, self.owner.id);
         Ok(std::mem::take(&mut self.done))
     }
 
@@ -294,8 +302,8 @@ impl<'a> TableOutput<'a> {
 
 impl Drop for TableOutput<'_> {
     fn drop(&mut self) {
+        self.runtime.hot.end(&self.created);
         if !self.kept {
-            self.runtime.hot.forget(&self.created);
             self.open = None;
             let dir = &self.runtime.set.tables().dir;
             let paths: Vec<PathBuf> =

@@ -18,7 +18,8 @@
 //! does not (`version/levels.rs`).
 //!
 //! A newer entry hides an older one wherever it is. Those that the job does not read are known from
-//! the update table (Lin, Chen 2022, section 2.3; the room `hot` says why that is safe).
+//! the update table, and count once the version says that they are durable in tables (Lin, Chen
+//! 2022, section 2.3; the room `hot` says why that is safe).
 
 use crate::base::entry::{deadline_of, entry_bytes};
 use crate::base::error::Result;
@@ -38,8 +39,7 @@ pub struct Retain<'a, B> {
     /// What readers could see when the job began. Later snapshots see the newest entry of each key
     /// up to the visible one, which is always kept.
     seen: SeenSeqnos,
-    /// The update table, and the keyspace in it.
-    hot: Option<(&'a UpdateTable, KeyspaceId)>,
+    newer: Option<NewerEntries<'a>>,
     /// The durable range tombstones over the entries.
     cover: RangeCover,
     /// Returns true if no entry older than this job's inputs can exist for a key.
@@ -56,6 +56,34 @@ pub struct Retain<'a, B> {
     may_change: bool,
     /// True if the entry that was judged last is visible.
     is_settled: bool,
+}
+
+/// The newest entries of a keyspace, as far as the update table knows them.
+struct NewerEntries<'a> {
+    hot: &'a UpdateTable,
+    keyspace: KeyspaceId,
+    /// Returns the sequence number up to which entries are durable in tables now.
+    flushed: Box<dyn Fn() -> SeqNo + 'a>,
+    /// What it returned last.
+    durable: SeqNo,
+}
+
+impl NewerEntries<'_> {
+    /// Returns the number of the newest entry of a key, if that is known, is newer than `seqno`,
+    /// and is not newer than `visible`.
+    ///
+    /// I2, I6: an entry that a flush is about to make durable hides nothing: a power cut may take
+    /// it with the end of the log, and leave what this job has made.
+    fn find(&mut self, user_key: &[u8], seqno: SeqNo, visible: SeqNo) -> Option<SeqNo> {
+        let newest = self.hot.newest(self.keyspace, user_key)?.seqno;
+        if newest <= seqno || newest > visible {
+            return None;
+        }
+        if newest > self.durable {
+            self.durable = (self.flushed)();
+        }
+        (newest <= self.durable).then_some(newest)
+    }
 }
 
 /// The decision about an entry.
@@ -78,7 +106,7 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
             cover: RangeCover::new(order.clone(), []),
             order,
             seen,
-            hot: None,
+            newer: None,
             is_bottom,
             key: CurrentKey::default(),
             stratum: None,
@@ -92,9 +120,16 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         }
     }
 
-    /// Also drops what the update table knows to be superseded.
-    pub fn with_update_table(mut self, hot: &'a UpdateTable, keyspace: KeyspaceId) -> Self {
-        self.hot = Some((hot, keyspace));
+    /// Also drops what the update table knows to be superseded in this keyspace. `flushed` returns
+    /// the sequence number up to which all its entries are durable in tables.
+    pub fn with_update_table(
+        mut self,
+        hot: &'a UpdateTable,
+        keyspace: KeyspaceId,
+        flushed: impl Fn() -> SeqNo + 'a,
+    ) -> Self {
+        let flushed = Box::new(flushed);
+        self.newer = Some(NewerEntries { hot, keyspace, flushed, durable: 0 });
         self
     }
 
@@ -196,13 +231,10 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
     /// I6: returns true if an entry that the job need not have read hides this one from every
     /// reader. An entry that is not visible yet hides nothing, since a snapshot that is taken
     /// before it becomes visible is not in the list.
-    fn is_superseded(&self, user_key: &[u8], seqno: SeqNo, stratum: usize) -> bool {
-        let known = self.hot.and_then(|(hot, keyspace)| hot.newest(keyspace, user_key));
-        known.is_some_and(|newest| {
-            newest.seqno > seqno
-                && newest.seqno <= self.seen.visible
-                && self.stratum_of(newest.seqno) == stratum
-        })
+    fn is_superseded(&mut self, user_key: &[u8], seqno: SeqNo, stratum: usize) -> bool {
+        let visible = self.seen.visible;
+        let newer = self.newer.as_mut().and_then(|newer| newer.find(user_key, seqno, visible));
+        newer.is_some_and(|newest| self.stratum_of(newest) == stratum)
     }
 
     /// Returns how many entries were dropped because of entries that the job did not read.
@@ -257,8 +289,11 @@ mod tests {
         }
         let snapshots = snapshots.to_vec();
         let seen = SeenSeqnos { snapshots, visible, ..SeenSeqnos::default() };
-        let mut retain =
-            Retain::new(KeyOrder::Bytewise, seen, |_| bottom).with_update_table(&hot, keyspace);
+        let mut retain = Retain::new(KeyOrder::Bytewise, seen, |_| bottom).with_update_table(
+            &hot,
+            keyspace,
+            || SeqNo::MAX,
+        );
         let mut out = Vec::new();
         for entry in entries.split_whitespace() {
             let kind = if entry.ends_with('x') { EntryKind::Delete } else { EntryKind::Put };
@@ -310,13 +345,35 @@ mod tests {
         }
     }
 
+    /// Guards against what a power cut leaves of a compaction beside a flush that did not end.
+    #[test]
+    fn i02_i06_what_a_flush_is_writing_supersedes_nothing_before_its_edit() {
+        let (hot, keyspace) = (UpdateTable::new(1 << 20), KeyspaceId(1));
+        for (key, seqno) in [(b"a", 12), (b"b", 14), (b"c", 14), (b"d", 15)] {
+            hot.flushed((keyspace, key), seqno, TableId(9), 1);
+        }
+        let flushed = std::cell::Cell::new(13);
+        let seen = SeenSeqnos { visible: 20, ..SeenSeqnos::default() };
+        let mut retain = Retain::new(KeyOrder::Bytewise, seen, |_| false);
+        retain = retain.with_update_table(&hot, keyspace, || flushed.get());
+        let mut judge = |key: &[u8]| retain.judge(key, Trailer::new(5, EntryKind::Put), b"");
+        assert_eq!(judge(b"a").unwrap(), RetainDecision::Drop);
+        assert_eq!(judge(b"b").unwrap(), RetainDecision::Keep);
+        flushed.set(14);
+        assert_eq!(judge(b"c").unwrap(), RetainDecision::Drop, "the edit was made meanwhile");
+        assert_eq!(judge(b"d").unwrap(), RetainDecision::Keep);
+    }
+
     #[test]
     fn bytes_of_what_a_newer_table_supersedes_count() {
         let (hot, keyspace) = (UpdateTable::new(1 << 20), KeyspaceId(1));
         hot.flushed((keyspace, b"a"), 12, TableId(9), 1);
         let seen = SeenSeqnos { visible: 20, ..SeenSeqnos::default() };
-        let mut retain =
-            Retain::new(KeyOrder::Bytewise, seen, |_| false).with_update_table(&hot, keyspace);
+        let mut retain = Retain::new(KeyOrder::Bytewise, seen, |_| false).with_update_table(
+            &hot,
+            keyspace,
+            || SeqNo::MAX,
+        );
         // The second entry of `a` is hidden by the first, which the job has read, and so is that
         // of `b`.
         for (key, seqno) in [(b"a", 9), (b"a", 7), (b"b", 8), (b"b", 6)] {

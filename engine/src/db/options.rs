@@ -126,11 +126,8 @@ pub struct Options {
     /// those supersede, and point reads go straight to the table that holds them. Default 0, which
     /// switches it off: it makes tables smaller, and costs processor time for each entry that is
     /// flushed, and for each in a compaction of whose inputs it knows enough. Where entries are
-    /// small, that is more than it wins. Memory is taken as keys are flushed. With an update table
-    /// the device is no longer spared the log, since the table may only name what is durable: no
-    /// flush replaces the log before it is synced, which doubles what inline values cost to write
-    /// (2.62 bytes instead of 1.33 for each byte of skewed overwrites, as measured in
-    /// `bench/record/2026-11-26-deleted-and-stale.md`).
+    /// small, that is more than it wins. Memory is taken as keys are flushed; up to a quarter of it
+    /// is taken besides while a flush of a keyspace runs.
     pub update_table_bytes: u64,
     /// From when on a table is compacted early because newer tables supersede much of it, as far as
     /// the update table knows. Default: half of its entries. Has no effect without an update table.

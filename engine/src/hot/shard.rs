@@ -196,9 +196,9 @@ impl Shard {
         true
     }
 
-    /// Forgets the counts of tables for which `is_gone` returns true.
-    pub fn forget(&mut self, is_gone: impl Fn(TableId) -> bool) {
-        self.scores.retain(|table, _| !is_gone(*table));
+    /// Forgets the counts of all tables but those for which `is_kept` returns true.
+    pub fn retain(&mut self, is_kept: impl Fn(TableId) -> bool) {
+        self.scores.retain(|table, _| is_kept(*table));
     }
 
     /// Adds the counts of this shard to `sums`.

@@ -52,12 +52,12 @@ pub struct ScoredTable {
     pub score: TableScore,
 }
 
-/// What was known when a job last ended.
+/// What is known of tables as a whole.
 #[derive(Default)]
 struct KnownTables {
-    /// The tables of the version that was current then.
-    live: FxHashSet<TableId>,
-    /// The score of each table, summed up over all shards.
+    /// The tables that jobs are writing, until a version has them or they are given up.
+    unnamed: FxHashSet<TableId>,
+    /// The score of each table, summed up over all shards when a job last ended.
     scores: Arc<TableScores>,
 }
 
@@ -104,18 +104,21 @@ impl UpdateTable {
         Some((shard, hash, keyspace))
     }
 
-    /// Notes that a flush or a fold writes an entry of `key` to `table`; the entry has `bytes`
-    /// bytes, its separated value included. The log is durable up to that entry, and the version
-    /// with the table is not published yet.
+    /// Returns the most bytes of memory that it may use.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Notes that a flush or a fold has written an entry of `key` to `table`; the entry has `bytes`
+    /// bytes, its separated value included. I6: the version with the table is not published yet.
     pub fn flushed(
         &self,
         (keyspace, key): (KeyspaceId, &[u8]),
         seqno: SeqNo,
         table: TableId,
-        bytes: u64,
+        bytes: u32,
     ) {
         if let Some((shard, hash, keyspace)) = self.shard(keyspace, key) {
-            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
             let entry = HotEntry { keyspace, seqno, table, bytes };
             shard.lock().flushed(hash, key, &entry);
         }
@@ -128,7 +131,8 @@ impl UpdateTable {
         }
     }
 
-    /// Returns the newest entry of `key` in tables, if it is known.
+    /// Returns the newest entry of `key` in tables, if it is known. I6: it may not be durable yet,
+    /// which is for the caller to find out.
     #[inline]
     pub fn newest(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<NewestEntry> {
         let (shard, hash, keyspace) = self.shard(keyspace, key)?;
@@ -136,31 +140,38 @@ impl UpdateTable {
         Some(NewestEntry { seqno: entry.seqno, table: entry.table })
     }
 
-    /// Sums the scores up, and forgets those of tables that are gone since the last sum; `live`
-    /// returns the tables of the current version. Tables that a job is still writing are in no
-    /// version, and keep their scores. Called when a job has ended; costs some nanoseconds for each
-    /// table and shard.
+    /// Notes that a job begins to write `table`, so that its scores are kept although no version
+    /// has it.
+    pub fn begin(&self, table: TableId) {
+        if !self.is_off() {
+            self.known.lock().unnamed.insert(table);
+        }
+    }
+
+    /// Notes that a job has ended that was writing these tables. Those that are to keep their
+    /// scores are in a version by now.
+    pub fn end(&self, tables: &[TableId]) {
+        if !self.is_off() {
+            let mut known = self.known.lock();
+            tables.iter().for_each(|table| _ = known.unnamed.remove(table));
+        }
+    }
+
+    /// Sums the scores up, and forgets those of tables that are neither in the current version, the
+    /// tables of which `live` returns, nor being written. Called when a job has ended; costs some
+    /// nanoseconds for each table and shard.
     pub fn sum_scores(&self, live: impl FnOnce() -> FxHashSet<TableId>) {
-        // The lock is held throughout, so that an older sum never follows a newer one.
+        // The lock is held throughout, so that an older sum never follows a newer one, and that a
+        // table which is no longer unnamed is live, or was.
         let mut known = self.known.lock();
-        let now = live();
-        let gone: FxHashSet<TableId> = known.live.difference(&now).copied().collect();
+        let live = live();
         let mut sums = TableScores::default();
         for shard in &self.shards {
             let mut shard = shard.lock();
-            if !gone.is_empty() {
-                shard.forget(|table| gone.contains(&table));
-            }
+            shard.retain(|table| live.contains(&table) || known.unnamed.contains(&table));
             shard.sum(&mut sums);
         }
-        *known = KnownTables { live: now, scores: Arc::new(sums) };
-    }
-
-    /// Forgets the scores of tables that a job has given up.
-    pub fn forget(&self, tables: &[TableId]) {
-        if !tables.is_empty() {
-            self.shards.iter().for_each(|shard| shard.lock().forget(|id| tables.contains(&id)));
-        }
+        known.scores = Arc::new(sums);
     }
 
     /// Returns the scores of the last sum.
@@ -191,12 +202,13 @@ mod tests {
 
     /// Notes what happens as text: `flush k9 table=4 bytes=100` writes the key `k` with the
     /// sequence number 9, `move k9 table=5`, `evict` fills the memory with other keys; `live 4`
-    /// and `gone 4`: a version has a table, or not any more; `sum` ends a job; `given-up 4` is a
-    /// table of a job that failed. Answers what is known of each key asked for by `? k`, and all
-    /// scores.
+    /// and `gone 4`: a version has a table, or not any more; `given-up 4` is one of a job that
+    /// failed. A job is writing all other tables. `sum` ends a job. Answers what is known of each
+    /// key asked for by `? k`, and all scores.
     fn follow(lines: &[&str]) -> String {
         let hot = UpdateTable::new(64 << 10);
         let (mut text, mut live) = (String::new(), FxHashSet::default());
+        let mut begun = FxHashSet::default();
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();
             let field = |name: &str| {
@@ -204,17 +216,24 @@ mod tests {
                 found.map_or(0, |(_, value)| value.parse::<u64>().unwrap())
             };
             let table = TableId(field("table"));
+            if matches!(words[0], "flush" | "move") && begun.insert(table) {
+                hot.begin(table);
+            }
+            let id = || TableId(words[1].parse().unwrap());
             let entry = || {
                 let (key, seqno) = words[1].split_at(1);
                 ((KEYSPACE, key.as_bytes()), seqno.parse().unwrap())
             };
             match words[0] {
-                "flush" => hot.flushed(entry().0, entry().1, table, field("bytes")),
+                "flush" => hot.flushed(entry().0, entry().1, table, field("bytes") as u32),
                 "move" => hot.moved(entry().0, entry().1, table),
-                "live" => assert!(live.insert(TableId(words[1].parse().unwrap()))),
-                "gone" => assert!(live.remove(&TableId(words[1].parse().unwrap()))),
+                "live" => {
+                    assert!(live.insert(id()));
+                    hot.end(&[id()]);
+                }
+                "gone" => assert!(live.remove(&id())),
                 "sum" => hot.sum_scores(|| live.clone()),
-                "given-up" => hot.forget(&[TableId(words[1].parse().unwrap())]),
+                "given-up" => hot.end(&[id()]),
                 "evict" => (0..5000u32).for_each(|key| {
                     hot.flushed((KEYSPACE, &key.to_le_bytes()), 1, TableId(0), 0);
                 }),

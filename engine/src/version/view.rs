@@ -341,6 +341,11 @@ impl KeyspaceState {
         self.view.load()
     }
 
+    /// Returns the sequence number up to which all entries are durable in tables.
+    pub fn flushed(&self) -> SeqNo {
+        self.peek().version.keyspace(self.id).map_or(0, |keyspace| keyspace.flushed)
+    }
+
     /// Returns an error if the keyspace was dropped. A reader checks this after it has a view; a
     /// writer, while it holds the log.
     pub fn check(&self) -> Result<()> {

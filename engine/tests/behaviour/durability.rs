@@ -109,11 +109,14 @@ fn count(db: &Db, name: &str) -> u64 {
 /// anything has asked for it.
 #[test]
 fn log_that_tables_replace_is_not_synced_unless_it_has_values_or_was_synced() {
-    for (value_bytes, synced, is_spared) in
-        [(100, false, true), (2000, false, false), (100, true, false)]
-    {
+    for (value_bytes, synced, update_table_bytes, is_spared) in [
+        (100, false, 0, true),
+        (100, false, 1 << 20, true),
+        (2000, false, 0, false),
+        (100, true, 0, false),
+    ] {
         let dir = common::dir();
-        let mut options = cleavedb::Options::default();
+        let mut options = cleavedb::Options { update_table_bytes, ..Default::default() };
         options.keyspace.memtable_bytes = 64 << 10;
         options.keyspace.separation = cleavedb::Separation::AtWrite;
         options.keyspace.separation_threshold = 1000;

@@ -62,7 +62,8 @@ impl Plan {
         // Segments have less than a memtable or several of them.
         let segment_bytes = if self.seed.is_multiple_of(2) { 24 << 10 } else { 6 << 10 };
         let sizes = Options { segment_bytes, max_replay_bytes: 1 << 20, ..tiny_options() };
-        Options { gc, keyspace, update_table_bytes: 0, ..sizes }
+        let update_table_bytes = [0, 24 << 10][self.seed as usize / 4 % 2];
+        Options { gc, keyspace, update_table_bytes, ..sizes }
     }
 
     fn open(self, env: &Env) -> cleavedb::Result<(Db, [Keyspace; 2])> {
@@ -209,9 +210,12 @@ fn i01_i02_i03_i05_segments_that_are_never_synced_cost_no_commit_promised() {
 #[test]
 fn what_comes_to_tables_in_time_is_not_synced() {
     for values in [Values::Inline, Values::AtFlush] {
-        let plan = Plan { seed: 3, values, shared: 0, synced: 0, collects: false, held: false };
-        let (_, _, (spared, written)) = run(plan, None);
-        assert!(spared > written / 2, "{values:?}: {spared} of {written} bytes of the log");
+        // Without an update table, and with one.
+        for seed in [3, 5] {
+            let plan = Plan { seed, values, shared: 0, synced: 0, collects: false, held: false };
+            let (_, _, (spared, written)) = run(plan, None);
+            assert!(spared > written / 2, "{plan:?}: {spared} of {written} bytes of the log");
+        }
     }
 }
 
@@ -280,7 +284,7 @@ fn lost_of_overwrites(update_table_bytes: u64) -> Vec<String> {
 }
 
 /// Guards against a compaction that drops what is hidden by an entry that the update table knows
-/// from a flush under way, if that flush relies on its edit to make the entry durable.
+/// from a flush under way, which relies on its edit to make the entry durable.
 #[test]
 fn i02_i06_what_the_update_table_knows_is_durable() {
     for update_table_bytes in [0, 24 << 10] {

@@ -6,6 +6,8 @@
 //! - `L1 a9 b5x c4=4k`: a table in L1 with these entries: a put, a tombstone, and a put of a value
 //!   of 4 KiB.
 //! - `L0 flushed a9 b5x`: the same, noted in the update table as by a flush.
+//! - `L0 flushing a9 b5x`: the same, but its edit is not made before `install`; with `give-up` it
+//!   fails.
 //! - `compact L1 a-c [in-place]`: the job, and a list of all tables after it.
 
 use super::script::{level, range};
@@ -17,8 +19,10 @@ use crate::compaction::homing::HomingRoom;
 use crate::compaction::job::{self, CompactionReport};
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::pick_range;
+use crate::table::TableMeta;
 use crate::version::settings::{KeyspaceOptions, Separation};
 use crate::version::snapshots::SeenSeqnos;
+use std::sync::Arc;
 
 #[test]
 fn i06_golden_jobs_from_tables_to_tables() {
@@ -107,6 +111,7 @@ fn run(lines: &[&str]) -> String {
     let split = lines.iter().find_map(|line| line.strip_prefix("split "));
     let world = JobWorld::new(split.map_or(1 << 20, number));
     let (mut snapshots, mut visible) = (Vec::<SeqNo>::new(), MAX_SEQNO);
+    let mut flushing = None;
     let mut text = String::new();
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
@@ -132,8 +137,17 @@ fn run(lines: &[&str]) -> String {
                 };
             }
             [at, "flushed", ref entries @ ..] => {
-                add_table(&world, world.flush_output(), level(at), entries);
+                let (written, newest) = write_table(world.flush_output(), entries);
+                world.install(level(at), written, newest);
             }
+            [at, "flushing", ref entries @ ..] => {
+                flushing = Some((level(at), write_table(world.flush_output(), entries)));
+            }
+            ["install"] => {
+                let (level, (written, newest)) = flushing.take().expect("nothing is flushed");
+                world.install(level, written, newest);
+            }
+            ["give-up"] => drop(flushing.take()),
             [at, ref entries @ ..] => add_table(&world, world.output(), level(at), entries),
             [] => {}
         }
@@ -141,15 +155,25 @@ fn run(lines: &[&str]) -> String {
     text
 }
 
-fn add_table(world: &JobWorld, mut output: TableOutput<'_>, level: usize, entries: &[&str]) {
+fn add_table(world: &JobWorld, output: TableOutput<'_>, level: usize, entries: &[&str]) {
+    world.install(level, write_table(output, entries).0, 0);
+}
+
+type Written<'a> = (TableOutput<'a>, Vec<Arc<TableMeta>>);
+
+/// Writes entries to tables that no edit names yet. Returns the newest number, too.
+fn write_table<'a>(mut output: TableOutput<'a>, entries: &[&str]) -> (Written<'a>, SeqNo) {
+    let mut newest = 0;
     for (entry, bytes) in entries.iter().map(|entry| pair(entry)) {
         let (key, seqno) = entry.split_at(1);
         let kind = if entry.ends_with('x') { EntryKind::Delete } else { EntryKind::Put };
         let trailer = Trailer::new(number(seqno.trim_end_matches('x')), kind);
+        newest = newest.max(trailer.seqno());
         let len = if kind == EntryKind::Delete || bytes.is_empty() { 0 } else { number(bytes) };
         output.add(key.as_bytes(), trailer, &vec![7; len as usize]).unwrap();
     }
-    world.add_tables(level, output);
+    let tables = output.finish().unwrap();
+    ((output, tables), newest)
 }
 
 /// Returns how many entries a job dropped, and how many of them for tables that it did not read.

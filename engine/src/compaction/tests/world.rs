@@ -7,6 +7,7 @@ use crate::base::pointer::KeyspaceId;
 use crate::compaction::output::TableOutput;
 use crate::env::Env;
 use crate::hot::UpdateTable;
+use crate::table::TableMeta;
 use crate::throttle::reads::IoPriority;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
@@ -100,9 +101,23 @@ impl JobWorld {
 
     /// Adds what an output has written to a level.
     pub fn add_tables(&self, level: usize, mut output: TableOutput<'_>) {
+        let tables = output.finish().unwrap();
+        self.install(level, (output, tables), 0);
+    }
+
+    /// Adds the tables that an output has finished to a level. All entries up to the number
+    /// `flushed` are durable in tables then.
+    pub fn install(
+        &self,
+        level: usize,
+        (output, tables): (TableOutput<'_>, Vec<Arc<TableMeta>>),
+        flushed: SeqNo,
+    ) {
         let keyspace = self.keyspace.id;
+        let seqno = flushed.max(self.keyspace.flushed());
         let add = |meta| Change::AddTable { keyspace, level, meta };
-        self.apply(output.finish().unwrap().into_iter().map(add).collect());
+        let added = tables.into_iter().map(add);
+        self.apply(added.chain([Change::Flushed { keyspace, seqno }]).collect());
         output.keep();
     }
 

@@ -27,10 +27,9 @@ fn crash_sessions(mode: u64, script: Script) {
     check_share(script, share(mode, SESSIONS_STRIDE), |_| ());
 }
 
-/// Without an update table, flushes replace a log that nobody asked to sync.
+/// Flushes replace a log that nobody asked to sync.
 fn off(client: &mut Client) {
     client.options.keyspace = inline_options();
-    client.options.update_table_bytes = 0;
 }
 
 #[test]
@@ -47,17 +46,16 @@ fn i1_i2_i3_i5_i6_a_crash_in_the_script_with_inline_values() {
 fn i1_i2_i3_i5_i6_a_crash_in_short_sessions_with_inline_values() {
     let script = |client: &mut Client| {
         off(client);
+        // The script has an update table.
+        client.options.update_table_bytes = 0;
         client.options.keyspace.memtable_bytes = 16 << 10;
         script::sessions(client)
     };
     crash_sessions(0, script);
 }
 
-/// An update table would keep the log from being replaced, and values from being separated at
-/// flush.
 fn auto(client: &mut Client) {
     client.options.keyspace = auto_options();
-    client.options.update_table_bytes = 0;
 }
 
 /// Puts values with this durability until the engine chooses to separate them as `wanted`.
