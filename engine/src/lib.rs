@@ -264,6 +264,7 @@ pub use db::transaction::{Savepoint, Transaction};
 pub use env::batch_read::ParallelReads;
 pub use env::key_provider::{KeyFile, KeyProvider, KeyVariable};
 pub use events::{Event, EventListener, OperationKind};
+pub use gc::discardable::CollectDiscardable;
 pub use gc::settings::GcOptions;
 pub use hot::{ScoredTable, StaleTrigger, TableScore};
 pub use recovery::RecoveryReport;

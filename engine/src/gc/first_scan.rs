@@ -4,6 +4,7 @@
 //! that there is the room for which a job waits. The decision is pure.
 
 use crate::gc::bounds::SpaceBounds;
+use crate::gc::discardable::DiscardableRule;
 use crate::gc::facts::SpaceFacts;
 use crate::gc::live_estimate::Written;
 use crate::gc::picker::Mode;
@@ -21,7 +22,7 @@ pub fn is_first_scan_due(
     facts: &SpaceFacts,
     bounds: &SpaceBounds,
     written: Written,
-    mode: Mode,
+    (mode, discardable): (Mode, &DiscardableRule),
 ) -> bool {
     let is_idle = mode == Mode::Idle;
     // A scan while others write has to pay; one while nobody does is in nobody's way. What it may
@@ -37,6 +38,7 @@ pub fn is_first_scan_due(
         || facts.allocated() > start
         || written.put_bytes > facts.allocated() / part
         || is_idle && written.deletes > 0
+        || discardable.is_first_scan_due(facts, mode)
 }
 
 /// Bytes of the records of a keyspace's tables that newer entries may hide, if each hides a mean
@@ -70,6 +72,8 @@ pub fn hideable_bytes(view: &View) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gc::discardable::CollectDiscardable;
+    use crate::gc::settings::GcOptions;
 
     const MIB: u64 = 1 << 20;
 
@@ -87,7 +91,8 @@ mod tests {
         let written = Written { put_bytes: put_mib * MIB, deletes };
         let bounds = SpaceBounds::plain(1.3, 1.3, 0);
         let modes = [Mode::Busy, Mode::Idle, Mode::Low];
-        modes.map(|mode| is_first_scan_due(&facts, &bounds, written, mode))
+        let rule = DiscardableRule::of(&GcOptions::default());
+        modes.map(|mode| is_first_scan_due(&facts, &bounds, written, (mode, &rule)))
     }
 
     #[test]
@@ -110,13 +115,30 @@ mod tests {
         }
     }
 
+    /// The bounds hold, and little was put: only the ratio of garbage makes it due.
+    #[test]
+    fn discardable_segments_make_it_due_where_they_are_always_freed() {
+        let is_due = |collect_discardable, hideable_mib| {
+            let options = GcOptions { collect_discardable, ..GcOptions::default() };
+            let rule = DiscardableRule::of(&options);
+            let bounds = SpaceBounds::plain(10.0, 10.0, 0);
+            let facts = facts(1000, 1000, hideable_mib);
+            is_first_scan_due(&facts, &bounds, Written::default(), (Mode::Busy, &rule))
+        };
+        assert!(!is_due(CollectDiscardable::Idle, 900));
+        let dues = [300, 400].map(|hideable| is_due(CollectDiscardable::Always, hideable));
+        assert_eq!(dues, [false, true]);
+    }
+
     #[test]
     fn what_may_be_hidden_counts_where_a_job_waits_for_room() {
         let is_due = |allocated_mib, asked_mib, hideable_mib| {
             let facts = facts(allocated_mib, 253, hideable_mib);
             let asked_room = asked_mib * MIB;
             let bounds = SpaceBounds { asked_room, ..SpaceBounds::plain(2.0, 1.2, 256 * MIB) };
-            let due = |mode| is_first_scan_due(&facts, &bounds, Written::default(), mode);
+            let rule = DiscardableRule::of(&GcOptions::default());
+            let written = Written::default();
+            let due = |mode| is_first_scan_due(&facts, &bounds, written, (mode, &rule));
             [Mode::Busy, Mode::Spare].map(due)
         };
         assert_eq!(is_due(299, 0, 126), [false, false], "a small store is left in peace");

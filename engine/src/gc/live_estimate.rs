@@ -95,6 +95,31 @@ struct Since {
     deleted: u64,
 }
 
+impl Since {
+    /// Returns the bytes that went with their keyspace or their range, or have expired. What no
+    /// table references any more was mostly overwritten or deleted.
+    fn gone(&self, unreferenced_since: u64) -> u64 {
+        unreferenced_since.saturating_sub(self.puts.saturating_add(self.deleted))
+    }
+
+    /// Returns the bytes that died, if all that was put overwrote something.
+    fn changed(&self, unreferenced_since: u64) -> u64 {
+        let written = self.puts.saturating_add(self.deleted);
+        written.saturating_add(self.gone(unreferenced_since))
+    }
+}
+
+/// The last liveness scan, and what may have died since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SinceScan {
+    /// Live bytes that it found.
+    pub live_bytes: u64,
+    /// Mean bytes of a record.
+    pub record_bytes: u64,
+    /// Bytes that died since, at most: if all that was put overwrote something.
+    pub died: u64,
+}
+
 impl LiveCount {
     fn since(&self, written: Written) -> Since {
         Since {
@@ -144,6 +169,17 @@ const HURRY_PART: u64 = 64;
 const ASKED_PART: u64 = 16;
 
 impl LiveEstimate {
+    /// Returns what may have died since the last liveness scan, where users wrote so much by now,
+    /// and so many of the bytes it found live are no longer referenced; `None` without a scan.
+    pub fn since_scan(&self, written: Written, unreferenced_since: u64) -> Option<SinceScan> {
+        let last = self.last?;
+        Some(SinceScan {
+            live_bytes: last.live_bytes,
+            record_bytes: last.mean_bytes(),
+            died: last.since(written).changed(unreferenced_since),
+        })
+    }
+
     /// Returns true if a liveness scan is due: space may be over its bound, and enough was written
     /// since the last one to find more. The time that counting takes stays in proportion to what is
     /// written.
@@ -151,11 +187,9 @@ impl LiveEstimate {
         let Some(last) = self.last else {
             return true;
         };
-        let Since { puts, deleted } = last.since(need.written);
-        // What no table references any more was mostly overwritten or deleted. Otherwise it went
-        // with its keyspace or its range, or has expired.
-        let gone = need.unreferenced_since.saturating_sub(puts + deleted);
-        let changed = puts + deleted + gone;
+        let since = last.since(need.written);
+        let gone = since.gone(need.unreferenced_since);
+        let changed = since.changed(need.unreferenced_since);
         let is_idle = matches!(need.mode, Mode::Idle | Mode::Low);
         let hurries = match need.mode {
             _ if is_idle => true,

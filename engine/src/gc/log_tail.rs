@@ -127,7 +127,7 @@ pub fn advise(
     };
     let written: u64 = tail.written.iter().sum();
     let is_discardable = policy.mode == Mode::Idle
-        && tail.all_garbage() as f64 >= policy.discardable_ratio * written as f64;
+        && tail.all_garbage() as f64 >= policy.discardable.ratio * written as f64;
     let is_too_long = written > LEAST_LONG_TAIL.max(facts.live_bytes / LONG_TAIL_PART)
         && tail.all_garbage() >= written / LEAST_GARBAGE_PART;
     let takes_all = matches!(policy.mode, Mode::Manual | Mode::Low);

@@ -5,7 +5,8 @@
 //!
 //! - [`facts`] describe where the space is, [`picker`] decides what to free next, and [`explain`]
 //!   gives the reasons.
-//! - [`log_tail`] decides when a flush has to come first, [`bounds`] when GC begins.
+//! - [`log_tail`] decides when a flush has to come first, [`bounds`] when GC begins, and
+//!   [`discardable`] what is freed for its share of garbage alone.
 //! - [`live_estimate`] says how much is live, and when to count again; `hidden_share` says it where
 //!   all values are in tables, by a sample of keys (`hidden_sample`), and nothing is counted.
 //!   Meanwhile writers are held up by the rule in [`ceiling`](crate::throttle::ceiling), by how
@@ -24,6 +25,7 @@ pub mod bounds;
 pub mod collector;
 pub mod copying;
 pub mod dead;
+pub mod discardable;
 pub mod explain;
 pub mod facts;
 mod first_scan;

@@ -9,6 +9,7 @@
 
 use crate::base::pointer::SegmentId;
 use crate::gc::bounds::SpaceBounds;
+use crate::gc::discardable::DiscardableRule;
 use crate::gc::explain::Reason;
 use crate::gc::facts::{Gain, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::log_tail::{LogTail, LogTailAdvice, advise};
@@ -48,8 +49,8 @@ pub struct Policy {
     pub mode: Mode,
     /// The bounds of space.
     pub bounds: SpaceBounds,
-    /// Segments with at least this share of garbage are freed when idle.
-    pub discardable_ratio: f64,
+    /// The rule by which segments are freed for their share of garbage alone.
+    pub discardable: DiscardableRule,
     /// The cost of punching; `None` if it is unknown or the file system can't punch.
     pub punch: Option<PunchCost>,
 }
@@ -69,13 +70,26 @@ impl Policy {
         gain.won > 0 && gain.won as f64 >= self.least_share() * touched
     }
 
-    fn is_discardable(&self, segment: &SegmentFacts) -> bool {
-        let share = segment.garbage() as f64 / segment.allocated.max(1) as f64;
-        match self.mode {
-            Mode::Manual | Mode::Low => true,
-            Mode::Idle => share >= self.discardable_ratio,
-            Mode::Off | Mode::Paused | Mode::Busy | Mode::Spare => false,
+    /// Returns the way in which a segment is freed if that is worth it, and whether it is freed
+    /// where the bounds hold, too.
+    fn way(&self, segment: &SegmentFacts) -> Option<(Gain, bool)> {
+        let punch = self.punch.as_ref();
+        let acts = self.discardable.acts(self.mode);
+        if let Some(gain) = self.discardable.way(segment, punch).filter(|_| acts) {
+            return Some((gain, true));
         }
+        let gain = segment.gain(punch);
+        let takes_all = matches!(self.mode, Mode::Manual | Mode::Low);
+        self.is_worth(&gain).then_some((gain, takes_all))
+    }
+
+    /// Returns the promise of a new segment that a look would list, if that would be worth it.
+    fn promise(&self, segment: &SegmentFacts) -> Option<Promise> {
+        let gain = segment.gain(None);
+        let is_discardable = self.discardable.acts_under_load(self.mode)
+            && self.discardable.way(segment, None).is_some();
+        let is_worth = is_discardable || self.is_worth(&gain);
+        is_worth.then_some(Promise { gain, after_look: true, is_discardable })
     }
 }
 
@@ -95,8 +109,10 @@ pub struct GcPlan {
     pub victims: Vec<Victim>,
     /// Advice about the tail of the log, if a flush is worth it.
     pub advice: Option<LogTailAdvice>,
-    /// Bytes that are to be won after a look at new segments.
+    /// Bytes that are to be won after a look at new segments, as the bound asks for them.
     pub after_look: u64,
+    /// Bytes that new segments would win that are discardable by what tables reference.
+    pub discardable_after_look: u64,
     /// Bytes that all segments that are worth it would win, taken or not.
     pub winnable: u64,
     /// The reason for each segment why it is taken or not.
@@ -128,11 +144,10 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     let mut promises = Vec::new();
     for segment in &facts.segments {
         match judge(segment, policy) {
-            Ok(victim) => candidates.push((victim, policy.is_discardable(segment))),
+            Ok(candidate) => candidates.push(candidate),
             Err(reason) => {
-                let gain = segment.gain(None);
-                if reason == Reason::NotCounted && segment.is_new() && policy.is_worth(&gain) {
-                    promises.push(Promise { gain, after_look: true });
+                if reason == Reason::NotCounted && segment.is_new() {
+                    promises.extend(policy.promise(segment));
                 }
                 plan.reasons.insert(segment.id, reason);
             }
@@ -147,7 +162,7 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     }
     let tail = LogTail::of(facts);
     plan.advice = advise(facts, policy, &marks, &tail);
-    promises.extend(plan.advice.map(|it| Promise { gain: tail.gain(it), after_look: false }));
+    promises.extend(plan.advice.map(|it| Promise::of_flush(tail.gain(it))));
     promises.sort_by(|a, b| by_gain(&a.gain, &b.gain));
     let mut need = Need {
         allocated: facts.allocated(),
@@ -172,9 +187,9 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     plan
 }
 
-/// Returns the segment as a victim if freeing it is worth it, and otherwise the reason why it
-/// stays.
-fn judge(segment: &SegmentFacts, policy: &Policy) -> Result<Victim, Reason> {
+/// Returns the segment as a victim if freeing it is worth it, with whether that is so where the
+/// bounds hold, too, and otherwise the reason why it stays.
+fn judge(segment: &SegmentFacts, policy: &Policy) -> Result<(Victim, bool), Reason> {
     if !segment.sealed {
         return Err(Reason::Active);
     }
@@ -190,9 +205,8 @@ fn judge(segment: &SegmentFacts, policy: &Policy) -> Result<Victim, Reason> {
     if !segment.counted {
         return Err(Reason::NotCounted);
     }
-    let gain = segment.gain(policy.punch.as_ref());
-    if policy.is_worth(&gain) {
-        return Ok(Victim { id: segment.id, gain });
+    if let Some((gain, is_discardable)) = policy.way(segment) {
+        return Ok((Victim { id: segment.id, gain }, is_discardable));
     }
     let share = segment.live as f64 / segment.allocated.max(1) as f64;
     let live_percent = (share * 100.0).min(100.0) as u32;
@@ -212,6 +226,14 @@ struct Promise {
     gain: Gain,
     /// True if a look at new segments has to come before it is kept; else a flush has to.
     after_look: bool,
+    /// True if it is counted on where the bounds hold, too.
+    is_discardable: bool,
+}
+
+impl Promise {
+    fn of_flush(gain: Gain) -> Self {
+        Promise { gain, after_look: false, is_discardable: false }
+    }
 }
 
 /// How much a pick is to win.
@@ -236,13 +258,17 @@ impl Need {
 }
 
 impl GcPlan {
-    /// Counts on a promise, if it is needed to reach the goal.
+    /// Counts on a promise, if it is needed to reach the goal, or discardable.
     fn rely_on(&mut self, promise: &Promise, need: &mut Need) {
-        if need.is_left() {
+        let is_needed = need.is_left();
+        if is_needed || promise.is_discardable {
             need.win(&promise.gain);
-            if promise.after_look {
-                self.after_look += promise.gain.won;
-            }
+        }
+        if is_needed && promise.after_look {
+            self.after_look += promise.gain.won;
+        }
+        if promise.is_discardable {
+            self.discardable_after_look += promise.gain.won;
         }
     }
 

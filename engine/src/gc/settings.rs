@@ -1,6 +1,7 @@
 //! The settings of value GC.
 
 use crate::base::error::{Error, Result};
+use crate::gc::discardable::CollectDiscardable;
 use crate::version::settings::{parsed, within};
 use std::fmt::Write;
 
@@ -36,9 +37,15 @@ pub struct GcOptions {
     /// 256 MiB, at most 1 TiB. While nobody writes, the settled bound alone counts, and where scans
     /// wait for room to put values in order, as much less is allowed.
     pub space_allowance_bytes: u64,
-    /// The least share of garbage of segments that are collected while the database is idle, even
-    /// if the settled bound holds. Default 0.5, from 0.05 to 1.
+    /// The least share of garbage of a *discardable* segment: one that is collected even if the
+    /// bounds hold, by moving what is live in it. Default 0.5, from 0.05 to 1.
     pub discardable_ratio: f64,
+    /// The same for segments whose garbage is punched: the least share of a segment's bytes that
+    /// holes would free. It is lower, because holes move nothing. Default 0.2, from 0.05 to 1. A
+    /// segment that would get holes for less is discardable by the other ratio.
+    pub punch_ratio: f64,
+    /// When discardable segments are collected: only while nobody writes, as by default, or always.
+    pub collect_discardable: CollectDiscardable,
     /// The most memory for lists of live records while segments are collected, in bytes. Default
     /// 128 MiB. One liveness scan lists records in half of it, while the lists of the previous one
     /// are still in use: about one and a half bytes for each record in a sorted segment if all have
@@ -62,6 +69,8 @@ impl Default for GcOptions {
             settled_space_amplification: 1.2,
             space_allowance_bytes: 256 << 20,
             discardable_ratio: 0.5,
+            punch_ratio: 0.2,
+            collect_discardable: CollectDiscardable::Idle,
             memory_bytes: 128 << 20,
             punch: true,
         }
@@ -89,11 +98,14 @@ impl GcOptions {
             }
         }
         within("space_allowance_bytes", self.space_allowance_bytes, 0, 1 << 40)?;
-        let ratio = self.discardable_ratio;
-        if !(0.05..=1.0).contains(&ratio) {
-            return Err(Error::invalid_option(format!(
-                "discardable_ratio is {ratio}, it must be from 0.05 to 1"
-            )));
+        let shares =
+            [("discardable_ratio", self.discardable_ratio), ("punch_ratio", self.punch_ratio)];
+        for (name, share) in shares {
+            if !(0.05..=1.0).contains(&share) {
+                return Err(Error::invalid_option(format!(
+                    "{name} is {share}, it must be from 0.05 to 1"
+                )));
+            }
         }
         within("memory_bytes", self.memory_bytes, 64 << 10, 1 << 40)
     }
@@ -106,12 +118,14 @@ impl GcOptions {
     /// ```
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        let rows: [(&str, String); 7] = [
+        let rows: [(&str, String); 9] = [
             ("gc.automatic", self.automatic.to_string()),
             ("gc.max_space_amplification", self.max_space_amplification.to_string()),
             ("gc.settled_space_amplification", self.settled_space_amplification.to_string()),
             ("gc.space_allowance_bytes", self.space_allowance_bytes.to_string()),
             ("gc.discardable_ratio", self.discardable_ratio.to_string()),
+            ("gc.punch_ratio", self.punch_ratio.to_string()),
+            ("gc.collect_discardable", self.collect_discardable.to_string()),
             ("gc.memory_bytes", self.memory_bytes.to_string()),
             ("gc.punch", self.punch.to_string()),
         ];
@@ -148,6 +162,8 @@ impl GcOptions {
             }
             "gc.space_allowance_bytes" => self.space_allowance_bytes = parsed(name, value)?,
             "gc.discardable_ratio" => self.discardable_ratio = parsed(name, value)?,
+            "gc.punch_ratio" => self.punch_ratio = parsed(name, value)?,
+            "gc.collect_discardable" => self.collect_discardable = parsed(name, value)?,
             "gc.memory_bytes" => self.memory_bytes = parsed(name, value)?,
             "gc.punch" => self.punch = parsed(name, value)?,
             _ => {}
@@ -176,6 +192,9 @@ mod tests {
         wrong(|options| options.discardable_ratio = 0.0, "discardable_ratio");
         wrong(|options| options.discardable_ratio = 1.01, "discardable_ratio");
         wrong(|options| options.discardable_ratio = f64::NAN, "discardable_ratio");
+        wrong(|options| options.punch_ratio = 0.04, "punch_ratio");
+        wrong(|options| options.punch_ratio = 1.01, "punch_ratio");
+        wrong(|options| options.punch_ratio = f64::NAN, "punch_ratio");
         wrong(|options| options.max_space_amplification = 1001.0, "max_space_amplification");
         wrong(|options| options.settled_space_amplification = 1.0, "settled_space_amplification");
         wrong(|options| options.space_allowance_bytes = u64::MAX, "space_allowance_bytes");
@@ -191,13 +210,22 @@ mod tests {
             settled_space_amplification: 1.5,
             space_allowance_bytes: 1 << 20,
             discardable_ratio: 0.75,
+            punch_ratio: 0.25,
+            collect_discardable: CollectDiscardable::Always,
             memory_bytes: 1 << 20,
             punch: false,
         };
         let text = format!("# for people\ncache_bytes = 7\n{}\nno value\n", options.to_text());
         assert_eq!(GcOptions::from_text(&text).unwrap(), options);
         assert_eq!(GcOptions::from_text("").unwrap(), GcOptions::default());
-        for wrong in ["gc.punch = perhaps", "gc.memory_bytes = 1", "gc.discardable_ratio = NaN"] {
+        let wrong_lines = [
+            "gc.punch = perhaps",
+            "gc.memory_bytes = 1",
+            "gc.discardable_ratio = NaN",
+            "gc.punch_ratio = 2",
+            "gc.collect_discardable = never",
+        ];
+        for wrong in wrong_lines {
             assert!(GcOptions::from_text(wrong).is_err(), "{wrong}");
         }
     }
@@ -209,10 +237,11 @@ mod tests {
             settled_space_amplification: 1.05,
             space_allowance_bytes: 0,
             discardable_ratio: 0.05,
+            punch_ratio: 0.05,
             memory_bytes: 64 << 10,
             ..GcOptions::default()
         };
         low.validate().unwrap();
-        GcOptions { discardable_ratio: 1.0, ..low }.validate().unwrap();
+        GcOptions { discardable_ratio: 1.0, punch_ratio: 1.0, ..low }.validate().unwrap();
     }
 }

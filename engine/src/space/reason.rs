@@ -3,6 +3,7 @@
 
 use crate::base::pointer::SegmentId;
 use crate::gc::bounds::SpaceBounds;
+use crate::gc::discardable::DiscardableRule;
 use crate::gc::explain::Reason;
 use crate::gc::facts::{SegmentFacts, SegmentFault, SpaceFacts};
 use crate::gc::picker::{Mode, Policy, pick};
@@ -22,7 +23,7 @@ pub(super) fn policy(options: &GcOptions, is_paused: bool) -> Policy {
         mode,
         // What is under way, or is to be flushed, is not in a report.
         bounds: SpaceBounds::new(options),
-        discardable_ratio: options.discardable_ratio,
+        discardable: DiscardableRule::of(options),
         punch: None,
     }
 }

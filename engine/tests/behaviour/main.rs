@@ -18,6 +18,7 @@ mod convert;
 mod corruption;
 mod cursors;
 mod delete_range;
+mod discardable;
 mod durability;
 mod encrypted_files;
 mod encryption;

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The name of a setting, and a function that sets it to a value out of its range.
 type Wrong<T> = (&'static str, fn(&mut T));
 
-const WRONG: [Wrong<Options>; 27] = [
+const WRONG: [Wrong<Options>; 29] = [
     ("durability", |options| options.durability = Durability::SyncEvery(Duration::MAX)),
     ("cache_bytes", |options| options.cache_bytes = u64::MAX),
     ("max_index_and_filter_bytes", |options| {
@@ -39,6 +39,8 @@ const WRONG: [Wrong<Options>; 27] = [
     ("background_bytes_per_second", |options| options.background_bytes_per_second = Some(1000)),
     ("max_space_amplification", |options| options.gc.max_space_amplification = 1.04),
     ("discardable_ratio", |options| options.gc.discardable_ratio = 1.5),
+    ("punch_ratio", |options| options.gc.punch_ratio = 0.0),
+    ("punch_ratio", |options| options.gc.punch_ratio = f64::NAN),
     ("memory_bytes", |options| options.gc.memory_bytes = 0),
 ];
 

@@ -4,7 +4,9 @@
 
 use cleavedb::env::Env;
 use cleavedb::env::sim::Simulation;
-use cleavedb::{Db, Durability, Error, ErrorKind, KeyspaceOptions, Options, WriteOptions};
+use cleavedb::{
+    CollectDiscardable, Db, Durability, Error, ErrorKind, KeyspaceOptions, Options, WriteOptions,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -18,7 +20,7 @@ const STEPS: u64 = 1_000_000;
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The number of fields that can be set.
-const FIELDS: u64 = 28;
+const FIELDS: u64 = 30;
 
 struct Dice<'a>(&'a Env);
 
@@ -92,6 +94,8 @@ impl Dice<'_> {
             24 => options.gc.settled_space_amplification = self.ratio(),
             25 => options.gc.space_allowance_bytes = value,
             26 => options.pin_tree = value,
+            27 => options.gc.punch_ratio = self.ratio(),
+            28 => options.gc.collect_discardable = CollectDiscardable::Always,
             _ => options.gc.automatic = false,
         }
     }

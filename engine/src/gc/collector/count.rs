@@ -7,6 +7,7 @@ use crate::base::error::Error;
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::events::Event;
+use crate::gc::discardable::DiscardableRule;
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
 use crate::gc::first_scan::is_first_scan_due;
 use crate::gc::live_estimate::{LiveCount, LivenessScanNeed, Written};
@@ -52,9 +53,9 @@ impl Collector {
         if mode.is_off() || !facts.segments.iter().any(|s| s.sealed) || !facts.has_references() {
             return false;
         }
-        let written = self.written();
+        let (written, discardable) = (self.written(), DiscardableRule::of(&self.options));
         if !state.is_counted {
-            return is_first_scan_due(facts, bounds, written, *mode);
+            return is_first_scan_due(facts, bounds, written, (*mode, &discardable));
         }
         if plan.after_look > 0 {
             // A look has no room for its lists, so a new liveness scan is needed.
@@ -73,6 +74,9 @@ impl Collector {
                 written,
                 unreferenced_since: facts.unreferenced_since,
                 exhausted,
+            })
+            || state.live.since_scan(written, facts.unreferenced_since).is_some_and(|since| {
+                discardable.is_scan_due(facts, &since, self.can_punch(state), *mode)
             })
     }
 
@@ -265,7 +269,8 @@ impl Collector {
     /// there is room for the lists.
     pub(super) fn wants_look(&self, state: &CollectorState, plan: &GcPlan) -> bool {
         let has_room = || state.knowledge.list_bytes() < self.max_list_bytes();
-        state.is_counted && plan.after_look > 0 && has_room()
+        let is_wanted = plan.after_look > 0 || plan.discardable_after_look > 0;
+        state.is_counted && is_wanted && has_room()
     }
 
     /// Lists the live records of log segments that were closed since the liveness scan. It reads

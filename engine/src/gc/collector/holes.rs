@@ -35,6 +35,12 @@ impl Collector {
         }
     }
 
+    /// Returns true if holes may be punched, as far as it is known.
+    pub(super) fn can_punch(&self, state: &CollectorState) -> bool {
+        let costs = &state.puncher.costs;
+        self.options.punch && (costs.is_unknown() || costs.get().is_some())
+    }
+
     /// Punches some of the recorded holes; returns true if there may be more.
     pub(super) fn punch_pending(&self, state: &mut CollectorState) -> JobResult<bool> {
         let counters = &self.runtime.counters.gc;

@@ -3,6 +3,7 @@
 use super::{Collector, CollectorState};
 use crate::base::error::Result;
 use crate::gc::bounds::SpaceBounds;
+use crate::gc::discardable::DiscardableRule;
 use crate::gc::facts::{PunchCost, SegmentFault, SpaceFacts};
 use crate::gc::first_scan::hideable_bytes;
 use crate::gc::hidden_sample;
@@ -34,8 +35,8 @@ impl Collector {
     ) -> Situation {
         let bounds = self.bounds_at(&facts);
         let mode = bounds.mode_at(mode, facts.allocated(), facts.live_bytes);
-        let discardable_ratio = self.options.discardable_ratio;
-        let policy = Policy { mode, bounds, discardable_ratio, punch: self.punch_cost(state) };
+        let discardable = DiscardableRule::of(&self.options);
+        let policy = Policy { mode, bounds, discardable, punch: self.punch_cost(state) };
         let pending = state.puncher.due_bytes(&self.runtime);
         Situation {
             plan: pick(&facts, &policy),

@@ -14,7 +14,7 @@ use crate::version::{HOLE_UNIT, Holes, LiveSegment};
 const MAX_HOLES: usize = 1024;
 /// Mean length in bytes from which on live records may have dead ones between them that are worth a
 /// hole each.
-const LEAST_PUNCHED_RECORD: u64 = 16 << 10;
+pub const LEAST_PUNCHED_RECORD: u64 = 16 << 10;
 /// Of shorter records only those are worth a hole that died together, with their neighbours: so
 /// many bytes. In a sorted segment those are neighbours by key, which were put in order, or
 /// deleted, or overwritten one after the other.

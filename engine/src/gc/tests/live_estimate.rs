@@ -65,6 +65,24 @@ fn deletions_take_mean_records_away() {
 }
 
 #[test]
+fn what_may_have_died_since_the_last_scan() {
+    let mut live = LiveEstimate::default();
+    assert_eq!(live.since_scan(written(100, 0), 0), None, "there was none");
+    live.count(counted(100, written(100, 0)));
+    let died = |put_mib, deletes, unreferenced_mib: u64| {
+        let since = live.since_scan(written(put_mib, deletes), unreferenced_mib * MIB).unwrap();
+        assert_eq!((since.live_bytes, since.record_bytes), (100 * MIB, 1024));
+        since.died / MIB
+    };
+    assert_eq!(died(100, 0, 0), 0);
+    assert_eq!(died(120, 5 * 1024, 0), 25);
+    assert_eq!(died(120, 5 * 1024, 25), 25, "what was overwritten counts once");
+    assert_eq!(died(120, 5 * 1024, 40), 40, "a keyspace was dropped");
+    let most = Written { put_bytes: u64::MAX, deletes: u64::MAX };
+    assert_eq!(live.since_scan(most, u64::MAX).unwrap().died, u64::MAX);
+}
+
+#[test]
 fn a_few_puts_prove_nothing() {
     let mut live = LiveEstimate::default();
     live.count(counted(1000, written(1000, 0)));

@@ -18,6 +18,11 @@ fn golden_holes_are_punched_where_that_is_cheaper() {
 }
 
 #[test]
+fn golden_discardable_segments_are_freed_where_the_bounds_hold() {
+    run_file("discardable.txt");
+}
+
+#[test]
 fn golden_idle_and_manual_collecting() {
     run_file("occasions.txt");
 }

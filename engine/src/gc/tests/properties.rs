@@ -3,6 +3,7 @@
 use crate::base::pointer::SegmentId;
 use crate::env::random::Random;
 use crate::gc::bounds::SpaceBounds;
+use crate::gc::discardable::{CollectDiscardable, DiscardableRule};
 use crate::gc::explain::Reason;
 use crate::gc::facts::{DeadRuns, How, PunchCost, SegmentFacts, SegmentFault, SpaceFacts};
 use crate::gc::picker::{Mode, Policy, pick};
@@ -74,6 +75,16 @@ fn store(chance: &Chance) -> SpaceFacts {
     }
 }
 
+fn discardable(chance: &Chance) -> DiscardableRule {
+    let share = || 0.05 + chance.below(96) as f64 / 100.0;
+    let always = chance.one_in(2);
+    DiscardableRule {
+        ratio: share(),
+        punch_ratio: share(),
+        when: if always { CollectDiscardable::Always } else { CollectDiscardable::Idle },
+    }
+}
+
 fn policy(chance: &Chance) -> Policy {
     let modes = [Mode::Off, Mode::Paused, Mode::Busy, Mode::Spare, Mode::Idle, Mode::Low];
     let punch = PunchCost { call_nanos: chance.below(8_000_000) };
@@ -87,7 +98,7 @@ fn policy(chance: &Chance) -> Policy {
             under_way: if chance.one_in(2) { chance.below(64 << 20) } else { u64::MAX },
             to_flush: if chance.one_in(2) { chance.below(64 << 20) } else { 0 },
         },
-        discardable_ratio: 0.05 + chance.below(90) as f64 / 100.0,
+        discardable: discardable(chance),
         punch: chance.one_in(2).then_some(punch),
     }
 }
@@ -149,6 +160,7 @@ fn the_best_first_is_never_worse_than_by_age() {
     for _ in 0..2000 {
         let (facts, mut policy) = (store(&chance), policy(&chance));
         (policy.mode, policy.punch) = (Mode::Busy, None);
+        policy.discardable.when = CollectDiscardable::Idle;
         let marks = policy.bounds.of(policy.mode, facts.live_bytes);
         let best = pick(&facts, &policy);
         // All segments that may be freed, the oldest first.
@@ -200,10 +212,50 @@ fn what_can_be_won_reaches_the_low_mark_or_everything_is_taken() {
         if facts.allocated() > marks.start() {
             let waits = plan.advice.is_some() || plan.after_look > 0;
             assert!(waits || left <= marks.low() || plan.won() == plan.winnable);
-        } else {
+        } else if policy.discardable.when == CollectDiscardable::Idle {
             assert_eq!(plan.moved(), 0, "nothing is moved while the ceiling holds");
         }
     });
+}
+
+/// Guards Titan's rule: by its ratio alone a segment is freed, in the way that the ratio is for,
+/// where no bound asks for it, and in no other mode or setting.
+#[test]
+fn discardable_segments_are_freed_whatever_the_bounds_say() {
+    let counts = [(); 3].map(|()| AtomicU64::new(0));
+    for_each_store(|_, facts, mut policy| {
+        policy.bounds = SpaceBounds::plain(1000.0, 1000.0, 1 << 40);
+        let plan = pick(&facts, &policy);
+        let is_load = matches!(policy.mode, Mode::Busy | Mode::Spare);
+        let is_always = policy.discardable.when == CollectDiscardable::Always;
+        let acts = policy.mode == Mode::Idle || is_load && is_always;
+        for segment in &facts.segments {
+            let reason = plan.reasons[&segment.id];
+            let share = |bytes: u64| bytes as f64 / segment.allocated as f64;
+            let is_much = share(segment.garbage()) >= policy.discardable.ratio;
+            match reason {
+                Reason::Taken(gain) if acts && gain.cost > 0 => {
+                    let least = match gain.how {
+                        How::Punch => policy.discardable.punch_ratio,
+                        How::Relocate => policy.discardable.ratio,
+                    };
+                    let freed = if gain.how == How::Punch { gain.won } else { segment.garbage() };
+                    assert!(share(freed) >= least, "{segment:?} {gain:?}");
+                    counts[usize::from(gain.how == How::Punch)].fetch_add(1, Ordering::Relaxed);
+                }
+                Reason::TooLive { gain, .. } | Reason::WithinBound(gain) if acts => {
+                    assert!(!is_much || gain.won == 0, "{segment:?} {gain:?}");
+                }
+                Reason::Taken(gain) if is_load => assert_eq!(gain.cost, 0),
+                _ => {}
+            }
+        }
+        let looks = plan.discardable_after_look > 0;
+        assert!(!looks || is_load && is_always);
+        counts[2].fetch_add(looks.into(), Ordering::Relaxed);
+    });
+    let counts = counts.map(AtomicU64::into_inner);
+    assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
 }
 
 /// Garbage in a part of the log that a consumer of the change feed keeps is beyond the bounds: no

@@ -4,9 +4,11 @@ use crate::base::golden::{golden, number, pair};
 use crate::base::pointer::SegmentId;
 use crate::base::size::sized;
 use crate::gc::bounds::SpaceBounds;
+use crate::gc::discardable::{CollectDiscardable, DiscardableRule};
 use crate::gc::facts::{DeadRuns, How, PunchCost, SegmentFacts, SegmentFault, SpaceFacts};
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::{GcPlan, Mode, Policy, pick};
+use crate::gc::settings::GcOptions;
 use crate::segment::SegmentKind;
 use std::fmt::Write;
 
@@ -21,7 +23,7 @@ fn run(lines: &[&str]) -> String {
         mode: Mode::Busy,
         // GC begins at 1.3 in each mode.
         bounds: SpaceBounds::plain(1.375, 1.3, 0),
-        discardable_ratio: 0.5,
+        discardable: DiscardableRule::of(&GcOptions::default()),
         punch: None,
     };
     for line in lines {
@@ -65,7 +67,9 @@ fn rule(policy: &mut Policy, word: &str) {
         ("ceiling", value) => policy.bounds.ceiling = value.parse().unwrap(),
         ("settled", value) => policy.bounds.settled = value.parse().unwrap(),
         ("allowance", value) => policy.bounds.allowance = number(value),
-        ("discardable", value) => policy.discardable_ratio = value.parse().unwrap(),
+        ("discardable", value) => policy.discardable.ratio = value.parse().unwrap(),
+        ("punch_ratio", value) => policy.discardable.punch_ratio = value.parse().unwrap(),
+        ("always", _) => policy.discardable.when = CollectDiscardable::Always,
         // These are the costs measured on ext4: a call costs about as much as moving a megabyte.
         ("punch", _) => {
             policy.punch = Some(PunchCost { call_nanos: 4_000_000 });
@@ -132,6 +136,9 @@ fn outcome(facts: &SpaceFacts, plan: &GcPlan) -> String {
     }
     if plan.after_look > 0 {
         let _ = writeln!(text, "look first: {}", sized(plan.after_look));
+    }
+    if plan.discardable_after_look > 0 {
+        let _ = writeln!(text, "look at discardable: {}", sized(plan.discardable_after_look));
     }
     let before = facts.allocated();
     let after = before - plan.won();
