@@ -2,6 +2,7 @@
 
 use crate::common::{Dir, ok, run};
 use serde_json::Value;
+use std::fs;
 
 fn lines(output: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(output).unwrap();
@@ -224,6 +225,24 @@ fn value_gc_runs_beside_a_workload() {
     assert!((figure("ops_per_second") - figure("ops") / seconds).abs() < rounded, "{gc}");
     assert_eq!(reports[0]["ops"], 4000);
     assert!(bench(&dir, "readseq --num 4000")[0]["gc"].is_null());
+}
+
+/// Guards the options of value GC that say what is collected for its share of garbage alone.
+#[test]
+fn discardable_segments_are_collected_by_the_ratios_that_are_given() {
+    let dir = Dir::new("bench-discardable");
+    let ratios = "--discardable-ratio 0.25 --punch-ratio 0.125";
+    bench(&dir, &format!("fillseq --num 100 {ratios} --collect-discardable always"));
+    let settings = fs::read_to_string(dir.path().join("DB/OPTIONS")).unwrap();
+    let lines =
+        "gc.discardable_ratio = 0.25\ngc.punch_ratio = 0.125\ngc.collect_discardable = always\n";
+    assert!(settings.contains(lines), "{settings}");
+    let words = ["bench", "DB", "fillseq", "--collect-discardable", "never"];
+    let text = String::from_utf8(run(&dir, &words, b"").stderr).unwrap();
+    assert!(text.contains("it must be idle or always"), "{text}");
+    let words = ["bench", "DB", "fillseq", "--punch-ratio", "0"];
+    let text = String::from_utf8(run(&dir, &words, b"").stderr).unwrap();
+    assert!(text.contains("punch_ratio is 0, it must be from 0.05 to 1"), "{text}");
 }
 
 #[test]

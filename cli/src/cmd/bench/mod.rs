@@ -25,7 +25,10 @@ use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use crate::text::parse_size;
 use clap::Args;
-use cleavedb::{Codec, Db, Keyspace, Options, Result, Separation, StaleTrigger, WriteOptions};
+use cleavedb::{
+    Codec, CollectDiscardable, Db, Keyspace, Options, Result, Separation, StaleTrigger,
+    WriteOptions,
+};
 use std::thread;
 use std::time::Duration;
 use values::ValueSource;
@@ -121,9 +124,17 @@ struct StoreArgs {
     #[arg(long, value_name = "MIB")]
     space_allowance_mb: Option<u64>,
 
-    /// Share of garbage from which segments are collected while the database is idle
+    /// Share of garbage from which segments are discardable: collected though the bounds hold
     #[arg(long, value_name = "SHARE")]
     discardable_ratio: Option<f64>,
+
+    /// The same for segments of which holes would free this share
+    #[arg(long, value_name = "SHARE")]
+    punch_ratio: Option<f64>,
+
+    /// When discardable segments are collected: idle, while nobody writes, or always
+    #[arg(long, value_name = "WHEN")]
+    collect_discardable: Option<CollectDiscardable>,
 
     /// Switch automatic value GC off
     #[arg(long)]
@@ -169,6 +180,8 @@ impl StoreArgs {
         gc.space_allowance_bytes =
             self.space_allowance_mb.map_or(gc.space_allowance_bytes, |mib| mib << 20);
         gc.discardable_ratio = self.discardable_ratio.unwrap_or(gc.discardable_ratio);
+        gc.punch_ratio = self.punch_ratio.unwrap_or(gc.punch_ratio);
+        gc.collect_discardable = self.collect_discardable.unwrap_or(gc.collect_discardable);
         self.pin_tree.apply(options)
     }
 }
