@@ -7,8 +7,8 @@ use crate::extra::KeyspaceHandle;
 use crate::guard::{quiet, telling};
 use crate::handle::Handle;
 use crate::options::{DbOptions, set};
-use engine::GcOptions;
-use std::ffi::c_char;
+use engine::{CollectDiscardable, Error, GcOptions, Result};
+use std::ffi::{c_char, c_int};
 use std::ptr;
 
 /// Changes the settings of value GC. The opening refuses what is out of range.
@@ -45,6 +45,30 @@ extern "C" fn cleavedb_options_set_automatic_gc(options: Handle<DbOptions>, valu
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_options_set_discardable_ratio(options: Handle<DbOptions>, ratio: f64) {
     set_gc(options, |gc| gc.discardable_ratio = ratio);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_punch_ratio(options: Handle<DbOptions>, ratio: f64) {
+    set_gc(options, |gc| gc.punch_ratio = ratio);
+}
+
+/// Converts a number of `cleavedb_collect_discardable_…` in the header.
+fn collect_discardable(when: c_int) -> Result<CollectDiscardable> {
+    match when {
+        0 => Ok(CollectDiscardable::Idle),
+        1 => Ok(CollectDiscardable::Always),
+        _ => Err(Error::invalid_option(format!(
+            "collect_discardable is {when}, it must be from 0 to 1"
+        ))),
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_collect_discardable(options: Handle<DbOptions>, when: c_int) {
+    set(options, |settings| {
+        settings.options.gc.collect_discardable = collect_discardable(when)?;
+        Ok(())
+    });
 }
 
 #[unsafe(no_mangle)]

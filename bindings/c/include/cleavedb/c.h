@@ -485,9 +485,18 @@ LEVELDB_EXPORT void cleavedb_options_set_settled_space_amplification(leveldb_opt
 LEVELDB_EXPORT void cleavedb_options_set_space_allowance_bytes(leveldb_options_t*, uint64_t bytes);
 /* Whether the space of dead values comes back by itself (true). */
 LEVELDB_EXPORT void cleavedb_options_set_automatic_gc(leveldb_options_t*, uint8_t);
-/* The least share of garbage of a segment that is collected while the database is idle, even if the
-   bound above holds (0.5), from 0.05 to 1. */
+/* The least share of garbage of a discardable segment: one that is collected even if the bounds
+   above hold, by moving what is live in it (0.5), from 0.05 to 1. */
 LEVELDB_EXPORT void cleavedb_options_set_discardable_ratio(leveldb_options_t*, double);
+/* The same for segments whose garbage becomes holes: the least share of a segment's bytes that they
+   would free (0.2), from 0.05 to 1. */
+LEVELDB_EXPORT void cleavedb_options_set_punch_ratio(leveldb_options_t*, double);
+/* When discardable segments are collected (idle). */
+enum {
+  cleavedb_collect_discardable_idle = 0,  /* while nobody writes */
+  cleavedb_collect_discardable_always = 1 /* while users write, too; it does not slow them down */
+};
+LEVELDB_EXPORT void cleavedb_options_set_collect_discardable(leveldb_options_t*, int when);
 /* The most memory for lists of live values while their space is collected (128 MiB). With less,
    all keys are read more often for the same work. */
 LEVELDB_EXPORT void cleavedb_options_set_gc_memory_bytes(leveldb_options_t*, uint64_t bytes);
