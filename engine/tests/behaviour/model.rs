@@ -4,9 +4,9 @@
 use crate::common::rng::Rng;
 use crate::common::{self, TempDir};
 use cleavedb::{
-    Codec, Cursor, Db, Durability, GcOptions, IngestOptions, Keyspace, KeyspaceOptions,
-    ReadOptions, Separation, Snapshot, SortedFileOptions, SortedFileWriter, WriteBatch,
-    WriteOptions,
+    Codec, CollectDiscardable, Cursor, Db, Durability, GcOptions, IngestOptions, Keyspace,
+    KeyspaceOptions, ReadOptions, Separation, Snapshot, SortedFileOptions, SortedFileWriter,
+    WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
@@ -562,11 +562,16 @@ fn run_with(name: &'static str, settings: KeyspaceOptions, changes: bool) {
     assert!(relocated > 0 || !separates, "value GC had nothing to do: this test shows less");
 }
 
-/// Returns options of value GC for a seed: automatic or not, with bounds that keep it busy.
+/// Returns options of value GC for a seed: automatic or not, with bounds or ratios that keep it
+/// busy.
 fn gc_options(seed: u64) -> GcOptions {
+    let always = (seed / 3).is_multiple_of(2);
+    let when = if always { CollectDiscardable::Always } else { CollectDiscardable::Idle };
     GcOptions {
         automatic: !seed.is_multiple_of(4),
         max_space_amplification: [1.05, 1.1, 1.5][seed as usize % 3],
+        discardable_ratio: [0.05, 0.3][(seed / 6) as usize % 2],
+        collect_discardable: when,
         ..common::tiny().gc
     }
 }

@@ -13,8 +13,8 @@ use cleavedb::env::Env;
 use cleavedb::env::sim::{Simulation, Survivors};
 use cleavedb::env::threads::Threads;
 use cleavedb::{
-    Cursor, Db, Durability, GcOptions, Keyspace, KeyspaceOptions, Options, ReadOptions, Snapshot,
-    WriteBatch, WriteOptions,
+    CollectDiscardable, Cursor, Db, Durability, GcOptions, Keyspace, KeyspaceOptions, Options,
+    ReadOptions, Snapshot, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -235,9 +235,12 @@ fn check_order(writers: &[Writer], counts: &[usize]) {
 }
 
 fn open(env: &Env, seed: u64) -> cleavedb::Result<(Db, [Keyspace; 2])> {
+    let always = (seed / 15).is_multiple_of(2);
+    let when = if always { CollectDiscardable::Always } else { CollectDiscardable::Idle };
     let gc = GcOptions {
         automatic: !seed.is_multiple_of(5),
         max_space_amplification: [1.05, 1.1, 1.5][seed as usize % 3],
+        collect_discardable: when,
         ..tiny_options().gc
     };
     // Off, too small for most tables, about as large as the tree, and more than enough.
