@@ -61,6 +61,8 @@ impl Collector {
             // A look has no room for its lists, so a new liveness scan is needed.
             return true;
         }
+        // What a snapshot kept is no reason where only discardable segments are looked for: while
+        // snapshots come and go, each that goes would make a scan due.
         let is_over = facts.allocated() > bounds.of(*mode, facts.live_bytes).start();
         if (is_over || *mode == Mode::Idle) && self.is_released(state) {
             return true;
