@@ -11,6 +11,7 @@ use cleavedb::{
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -549,6 +550,35 @@ fn i05_removed_files_are_closed_with_the_catch_up() {
     assert!(!common::removed_and_open(dir.path()).is_empty());
     drop(snapshot);
     expect_closed(&reader, &writer, dir.path());
+}
+
+/// Guards against files that a follower opens for a version which is over before anybody sees it:
+/// the writer goes on while the log is read.
+#[test]
+#[cfg(target_os = "linux")]
+fn i05_files_that_went_while_a_follower_opened_are_closed() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    let words = writer.default_keyspace();
+    overwrite(&words, 0);
+    let is_over = AtomicBool::new(false);
+    let readers: Vec<Db> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let rounds = (1..).take_while(|_| !is_over.load(Ordering::Relaxed));
+            rounds.for_each(|version| {
+                overwrite(&words, version);
+                words.compact_range(..).unwrap();
+                writer.gc().unwrap();
+            });
+        });
+        let readers = (0..100).map(|_| follow(dir.path())).collect();
+        is_over.store(true, Ordering::Relaxed);
+        readers
+    });
+    writer.wait_idle().unwrap();
+    for reader in &readers[1..] {
+        reader.catch_up().unwrap();
+    }
+    expect_closed(&readers[0], &writer, dir.path());
 }
 
 /// What a snapshot sees can be read although the writer began a new manifest.

@@ -33,7 +33,7 @@ use crate::recovery::comparators::Comparators;
 use crate::recovery::keyspaces::{OpenKeyspaces, open_keyspace, open_keyspaces};
 use crate::recovery::manifest::check_files;
 use crate::version::Version;
-use crate::version::files::TableContext;
+use crate::version::files::{TableContext, names};
 use crate::version::health::Health;
 use crate::version::keys;
 use crate::version::manifest::{Current, read_current};
@@ -167,6 +167,7 @@ impl Follower {
                 }
                 read => read?,
             };
+            parts.close_unnamed(&seen.version);
             let state = Mutex::new(FollowState { seen, end, is_in_doubt: false, tried: None });
             let seen_at = AtomicU64::new(at.as_nanos() as u64);
             return Ok((Follower { parts, state, seen_at }, first));
@@ -205,7 +206,7 @@ impl Follower {
         let (mut tries, mut unchanged) = (0, 0);
         loop {
             let at = self.parts.env.clock.now();
-            let before = state.tried.take();
+            let (before, place) = (state.tried.take(), state.seen.place());
             match self.try_to_catch_up(&mut state, runtime) {
                 Ok(followed) => {
                     state.is_in_doubt = false;
@@ -213,6 +214,9 @@ impl Follower {
                     // The state from before is let go of by now. Snapshots may have been dropped
                     // since the last catch-up, too.
                     runtime.set.purge().outcome?;
+                    if tries > 0 || state.seen.place() != place {
+                        self.parts.close_unnamed(&state.seen.version);
+                    }
                     return Ok(followed);
                 }
                 Err(error) => {
@@ -445,6 +449,20 @@ impl FollowParts {
             // was no edit until all had one, none has a hole that this version does not know.
             if !seen.read_on(&self.source())? {
                 return Ok(());
+            }
+        }
+    }
+
+    /// I5: closes the files that neither `version`, which readers see from now on, nor an older one
+    /// that somebody still reads has. The manifest may have named them in between, while the log
+    /// was read, or in a try that failed; no version that was shown ever lost them, so nothing else
+    /// would close them, and what the writer has removed would keep its space on the disk.
+    fn close_unnamed(&self, version: &Version) {
+        let still_read = self.tables.purge.still_read();
+        for (path, _) in self.tables.files.held() {
+            let is_needed = version.names(names::parse(&path)) || still_read.contains(&path);
+            if !is_needed {
+                self.tables.files.forget(&path);
             }
         }
     }
