@@ -85,7 +85,7 @@ class Figures(unittest.TestCase):
         self.assertEqual({"--separation at_flush" in words for words in self.commands}, {True})
         sides = {"--update-table-mb 0" in words for words in self.commands}
         self.assertEqual(sides, {True, False}, "with and without")
-        self.assertIn("`separation` is `at_flush` with an update table and without", text)
+        self.assertIn("`separation` is `at_flush`, not `auto`", text)
 
     def test_hot_ycsb_without_writes(self):
         text, chart = self.figure("hot-ycsb", "--geometry", "ours")

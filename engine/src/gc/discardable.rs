@@ -72,6 +72,9 @@ const RENEW_PART: u64 = 2;
 /// little is live.
 const LEAST_PART: u64 = 64;
 
+/// To move a segment has to win this part of the share of garbage that makes it discardable.
+const LEAST_WON_PART: f64 = 2.0;
+
 /// The rule by which segments are discardable.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiscardableRule {
@@ -93,27 +96,33 @@ impl DiscardableRule {
         }
     }
 
-    /// Returns true if discardable segments are freed in `mode`. Where all that is worth it is
-    /// freed, the ratios do not matter.
+    /// Returns true if discardable segments are freed in `mode`, whatever the bounds say.
     pub fn acts(&self, mode: Mode) -> bool {
-        mode == Mode::Idle || self.acts_under_load(mode)
+        mode == Mode::Idle || self.acts_always(mode)
     }
 
-    /// Returns true if they are freed in `mode`, and users write.
-    pub fn acts_under_load(&self, mode: Mode) -> bool {
-        matches!(mode, Mode::Busy | Mode::Spare) && self.when == CollectDiscardable::Always
+    /// Returns true if GC also counts for them in `mode`, because they are always freed. Whoever
+    /// waits for idleness asks what is due while users write, so nothing may be due then that is
+    /// not due once nobody writes, or when the disk is almost full.
+    pub fn acts_always(&self, mode: Mode) -> bool {
+        matches!(mode, Mode::Busy | Mode::Spare | Mode::Idle | Mode::Low)
+            && self.when == CollectDiscardable::Always
     }
 
     /// Returns the way in which a segment is discardable; `None` if it is not. One that would get
-    /// holes for too little is moved, if so much of it is garbage.
+    /// holes for too little is moved, if so much of it is garbage and holes would leave so much.
     pub fn way(&self, segment: &SegmentFacts, punch: Option<&PunchCost>) -> Option<Gain> {
         let share = |bytes: u64| bytes as f64 / segment.allocated.max(1) as f64;
         let better = segment.gain(punch);
         if better.how == How::Punch && share(better.won) >= self.punch_ratio {
             return Some(better);
         }
-        let moving = segment.gain(None);
-        (moving.won > 0 && share(segment.garbage()) >= self.ratio).then_some(moving)
+        let is_left = share(segment.garbage().saturating_sub(better.won)) >= self.ratio;
+        let gain = if better.how == How::Punch && is_left { segment.gain(None) } else { better };
+        // Small records take some of what moving wins for the file of the relocation.
+        let wins = share(gain.won) >= self.ratio / LEAST_WON_PART || gain.how == How::Punch;
+        let is_much = share(segment.garbage()) >= self.ratio;
+        (gain.won > 0 && is_much && wins).then_some(gain)
     }
 
     /// Returns true if the first liveness scan of a process is due in `mode`, because a segment is
@@ -122,7 +131,7 @@ impl DiscardableRule {
         let live = facts.referenced_bytes().saturating_sub(facts.hideable_bytes);
         let is_enough = || facts.hideable_bytes >= enough(self.ratio, live, facts.allocated());
         let mut freeable = facts.segments.iter().filter(|segment| is_freeable(segment));
-        self.acts_under_load(mode)
+        self.acts_always(mode)
             && (freeable.any(|segment| self.way(segment, None).is_some()) || is_enough())
     }
 
@@ -136,7 +145,7 @@ impl DiscardableRule {
         can_punch: bool,
         mode: Mode,
     ) -> bool {
-        if !self.acts_under_load(mode) || since.died == 0 {
+        if !self.acts_always(mode) || since.died == 0 {
             return false;
         }
         // Of smaller records only those are punched that died with all their neighbours. A store of
@@ -147,8 +156,10 @@ impl DiscardableRule {
             let dead = segment.garbage().saturating_add(since.died);
             is_freeable(segment) && dead as f64 >= ratio * segment.allocated as f64
         };
-        since.died >= enough(ratio, since.live_bytes, facts.allocated())
-            && facts.segments.iter().any(may_be_discardable)
+        // What is put while a memtable fills up dies there if it is overwritten, and no segment has
+        // more garbage for it.
+        let least = enough(ratio, since.live_bytes, facts.allocated()).max(facts.unflushed_bytes);
+        since.died >= least && facts.segments.iter().any(may_be_discardable)
     }
 }
 
@@ -212,13 +223,15 @@ mod tests {
     }
 
     #[test]
-    fn it_acts_under_load_where_it_is_told_to() {
+    fn it_always_acts_where_it_is_told_to() {
         let idle = DiscardableRule { when: CollectDiscardable::Idle, ..ALWAYS };
         let [idle, always] = [idle, ALWAYS].map(|rule| MODES.map(|mode| rule.acts(mode)));
         assert_eq!(idle, [false, false, false, false, true, false, false]);
-        assert_eq!(always, [false, false, true, true, true, false, false]);
-        let under_load = MODES.map(|mode| ALWAYS.acts_under_load(mode));
-        assert_eq!(under_load, [false, false, true, true, false, false, false]);
+        assert_eq!(always, [false, false, true, true, true, true, false]);
+        assert_eq!(MODES.map(|mode| ALWAYS.acts_always(mode)), always);
+        assert!(!MODES.into_iter().any(|mode| {
+            DiscardableRule { when: CollectDiscardable::Idle, ..ALWAYS }.acts_always(mode)
+        }));
     }
 
     #[test]
@@ -233,6 +246,28 @@ mod tests {
         assert_eq!([319, 320].map(|it| is_due(most, it, 1000, Mode::Busy)), [false, true]);
         let least = DiscardableRule { ratio: 0.05, ..ALWAYS };
         assert_eq!([16, 17].map(|it| is_due(least, it, 1000, Mode::Busy)), [false, true]);
+    }
+
+    #[test]
+    fn what_dies_in_a_memtable_makes_no_scan_due() {
+        let is_due = |died| {
+            let since = SinceScan { live_bytes: 640 * MIB, record_bytes: 1000, died: died * MIB };
+            let facts = SpaceFacts { unflushed_bytes: 400 * MIB, ..store(&[64; 10]) };
+            ALWAYS.is_scan_due(&facts, &since, false, Mode::Busy)
+        };
+        assert_eq!([399, 400].map(is_due), [false, true]);
+    }
+
+    #[test]
+    fn nothing_is_moved_for_next_to_nothing() {
+        let low = DiscardableRule { ratio: 0.05, ..ALWAYS };
+        let segment = |records| SegmentFacts {
+            live_records: records,
+            live: 60 * MIB,
+            ..store(&[60]).segments[0].clone()
+        };
+        assert!(low.way(&segment(60 << 10), None).is_some(), "1 KiB each");
+        assert_eq!(low.way(&segment(240 << 10), None), None, "the relocation has as much");
     }
 
     #[test]
@@ -275,7 +310,7 @@ mod tests {
         for mode in MODES {
             assert!(!is_due(idle, 6400, 1000, mode) && !idle.is_first_scan_due(&facts, mode));
             let is_due = [is_due(ALWAYS, 6400, 1000, mode), ALWAYS.is_first_scan_due(&facts, mode)];
-            assert_eq!(is_due, [matches!(mode, Mode::Busy | Mode::Spare); 2], "{mode:?}");
+            assert_eq!(is_due, [ALWAYS.acts_always(mode); 2], "{mode:?}");
         }
     }
 

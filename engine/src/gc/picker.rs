@@ -74,19 +74,23 @@ impl Policy {
     /// where the bounds hold, too.
     fn way(&self, segment: &SegmentFacts) -> Option<(Gain, bool)> {
         let punch = self.punch.as_ref();
-        let acts = self.discardable.acts(self.mode);
-        if let Some(gain) = self.discardable.way(segment, punch).filter(|_| acts) {
-            return Some((gain, true));
-        }
         let gain = segment.gain(punch);
-        let takes_all = matches!(self.mode, Mode::Manual | Mode::Low);
-        self.is_worth(&gain).then_some((gain, takes_all))
+        let discardable = self.discardable.way(segment, punch);
+        if matches!(self.mode, Mode::Manual | Mode::Low) {
+            // The cheaper way, which takes no room on a full disk if it is holes.
+            let is_taken = gain.won > 0 && discardable.is_some() || self.is_worth(&gain);
+            return is_taken.then_some((gain, true));
+        }
+        match discardable.filter(|_| self.discardable.acts(self.mode)) {
+            Some(gain) => Some((gain, true)),
+            None => self.is_worth(&gain).then_some((gain, false)),
+        }
     }
 
     /// Returns the promise of a new segment that a look would list, if that would be worth it.
     fn promise(&self, segment: &SegmentFacts) -> Option<Promise> {
         let gain = segment.gain(None);
-        let is_discardable = self.discardable.acts_under_load(self.mode)
+        let is_discardable = self.discardable.acts_always(self.mode)
             && self.discardable.way(segment, None).is_some();
         let is_worth = is_discardable || self.is_worth(&gain);
         is_worth.then_some(Promise { gain, after_look: true, is_discardable })

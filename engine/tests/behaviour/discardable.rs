@@ -148,3 +148,32 @@ fn a_lower_ratio_is_for_holes_beside_writers_too() {
         assert!(was_idle && when == CollectDiscardable::Idle || segments + moved == 0, "{when}");
     }
 }
+
+/// Guards against work that is due while users write, and not once nobody does: whoever waits for
+/// idleness waited for it for ever.
+#[test]
+fn waiting_for_idleness_ends_where_discardable_segments_are_always_freed() {
+    let dir = common::dir();
+    let mut options = loose(CollectDiscardable::Always);
+    options.keyspace.separation = Separation::AtWrite;
+    let db = common::open_with(dir.path(), options);
+    let keyspace = db.default_keyspace();
+    for version in 0..6 {
+        // Few keys, so that the segments of the log are mostly garbage once they are behind the
+        // head.
+        (0..KEYS / 10).for_each(|number| common::put_value(&keyspace, number, version, VALUE));
+        if version == 3 {
+            db.wait_idle().unwrap();
+        }
+    }
+    // The database has to be idle by its own clock, which nothing tells of.
+    let last = Instant::now();
+    while last.elapsed() < IDLE_AFTER + IDLE_AFTER / 4 {
+        std::thread::yield_now();
+    }
+    db.flush().unwrap();
+    let (ended, end) = std::sync::mpsc::channel();
+    let waiting = db.clone();
+    std::thread::spawn(move || ended.send(waiting.wait_idle()));
+    end.recv_timeout(Duration::from_secs(120)).expect("it is still due").unwrap();
+}

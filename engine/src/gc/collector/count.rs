@@ -268,11 +268,12 @@ impl Collector {
     }
 
     /// Returns true if log segments that were closed since the liveness scan are worth a look, and
-    /// there is room for the lists.
+    /// there is room for the lists. Where no bound asks for it, there has to be much room: each
+    /// look walks tables, and lists no more than there is room for.
     pub(super) fn wants_look(&self, state: &CollectorState, plan: &GcPlan) -> bool {
-        let has_room = || state.knowledge.list_bytes() < self.max_list_bytes();
-        let is_wanted = plan.after_look > 0 || plan.discardable_after_look > 0;
-        state.is_counted && is_wanted && has_room()
+        let (bytes, most) = (state.knowledge.list_bytes(), self.max_list_bytes());
+        let is_asked = plan.after_look > 0 && bytes < most;
+        state.is_counted && (is_asked || plan.discardable_after_look > 0 && bytes < most / 2)
     }
 
     /// Lists the live records of log segments that were closed since the liveness scan. It reads
