@@ -5,7 +5,7 @@ use crate::client::{open, simulate, tiny_options};
 use crate::script::value;
 use cleavedb::env::Env;
 use cleavedb::env::sim::Simulation;
-use cleavedb::{Db, GcOptions, KeyspaceOptions, Options, Separation};
+use cleavedb::{Db, Durability, GcOptions, KeyspaceOptions, Options, Separation, WriteOptions};
 use std::time::Duration;
 
 const SEED: u64 = 5;
@@ -36,9 +36,10 @@ fn options(separation: Separation, memtable_bytes: u64) -> Options {
 
 /// The ceiling of a store that has little room, and its settled bound.
 const TIGHT: f64 = 1.3;
-/// What such a store may take above its ceiling, per live byte: a quarter of a segment. Writers are
-/// delayed near the ceiling and stopped nowhere.
-const ALLOWANCE: f64 = (256 << 10) as f64 / LIVE as f64;
+/// What such a store may take above its ceiling, per live byte: a segment. Writers are delayed near
+/// the ceiling and stopped nowhere. In thirty runs, with other seeds and other parts of the puts
+/// synced, the most was three quarters of one.
+const ALLOWANCE: f64 = (1 << 20) as f64 / LIVE as f64;
 
 /// Returns the options of such a store.
 fn tight(separation: Separation) -> Options {
@@ -51,9 +52,16 @@ fn tight(separation: Separation) -> Options {
     Options { gc, ..options(separation, 1 << 20) }
 }
 
+/// One put in so many is synced, and the log with it. Where flushes replace the log before that, a
+/// store as small as this one takes 2.01 at a ceiling of 2, and 1.33 at one of 1.3.
+const SYNCED_PART: usize = 16;
+
 fn put(db: &Db, number: usize, version: usize) {
     let value = value(number * 31 + version, VALUE_BYTES);
-    db.default_keyspace().put(format!("k{number:05}"), value).unwrap();
+    let is_synced = (number + version).is_multiple_of(SYNCED_PART);
+    let durability = if is_synced { Durability::Sync } else { Durability::Os };
+    let options = WriteOptions::new().durability(durability);
+    db.default_keyspace().put_with(format!("k{number:05}"), value, &options).unwrap();
 }
 
 /// Overwrites the store at random twice. Returns the most space per live byte on the way, and
