@@ -70,23 +70,38 @@ impl ReadBuffers {
         MmapMut::map_anon(len).ok()
     }
 
-    /// Keeps a buffer for its next use, if there are not too many already.
+    /// Keeps a buffer for its next use. If there are too many then, those go that nobody has used
+    /// for longest: their lengths are perhaps not asked for any more.
     fn give_back(&self, pages: MmapMut) {
         // In a child, a thread that does not exist there may hold the lock for ever.
         if self.process.is_gone() {
             return;
         }
         let mut idle = self.lock();
-        if idle.bytes + pages.len() <= MAX_IDLE_BYTES {
-            idle.bytes += pages.len();
-            idle.buffers.push(pages);
-            return;
-        }
-        drop(idle); // to give pages back to the system takes a while: not under the lock
+        let too_many = idle.add(pages);
+        drop(idle);
+        drop(too_many); // to give pages back to the system takes a while: not under the lock
     }
 
     fn lock(&self) -> MutexGuard<'_, IdleBuffers> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl IdleBuffers {
+    /// Adds a buffer, and returns those for which there is no room then.
+    fn add(&mut self, pages: MmapMut) -> Vec<MmapMut> {
+        if pages.len() > MAX_IDLE_BYTES {
+            return vec![pages];
+        }
+        self.bytes += pages.len();
+        self.buffers.push(pages);
+        let mut too_many = 0;
+        while self.bytes > MAX_IDLE_BYTES {
+            self.bytes -= self.buffers[too_many].len();
+            too_many += 1;
+        }
+        self.buffers.drain(..too_many).collect()
     }
 }
 
@@ -170,6 +185,22 @@ mod tests {
         assert_eq!(idle(&buffers), (0, 0));
         drop(many);
         assert_eq!(idle(&buffers), (MAX_IDLE_BYTES >> 17, MAX_IDLE_BYTES));
+    }
+
+    /// Guards against buffers that nobody asks for any more, and that keep all others from being
+    /// used again.
+    #[test]
+    fn what_was_used_last_is_kept() {
+        let buffers = Arc::new(ReadBuffers::default());
+        let many: Vec<_> = (0..200).map(|_| buffers.take(100_000).unwrap()).collect();
+        drop(many);
+        let large = MAX_IDLE_BYTES / 4;
+        let place = buffers.take(large).unwrap().as_ptr();
+        let kept = 1 + (MAX_IDLE_BYTES - large) / (128 << 10);
+        assert_eq!(idle(&buffers), (kept, MAX_IDLE_BYTES));
+        assert_eq!(buffers.take(large).unwrap().as_ptr(), place, "it is used again");
+        drop(buffers.take(MAX_IDLE_BYTES + 1).unwrap());
+        assert_eq!(idle(&buffers), (kept, MAX_IDLE_BYTES), "a longer one pushes nothing out");
     }
 
     #[test]
