@@ -47,16 +47,29 @@ impl FlushNotes {
         let last_key = self.last_key.get_or_insert_default();
         last_key.clear();
         last_key.extend_from_slice(key);
-        let length = self.notes.len() + HEADER_BYTES + key.len();
-        if self.table != Some(table) || length as u64 > hot.capacity() / NOTES_PART {
+        let length = HEADER_BYTES + key.len();
+        let most = usize::try_from(hot.capacity() / NOTES_PART).unwrap_or(usize::MAX);
+        if self.table != Some(table) || self.notes.len() + length > most {
             self.hand_over(hot, keyspace);
             self.table = Some(table);
         }
+        self.make_room(length, most);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.notes.extend_from_slice(&(key.len() as u16).to_le_bytes());
         self.notes.extend_from_slice(&bytes.to_le_bytes());
         self.notes.extend_from_slice(&seqno.to_le_bytes());
         self.notes.extend_from_slice(key);
+    }
+
+    /// Makes room for `length` more bytes. The memory grows twofold, but not beyond `most` bytes,
+    /// unless the first note alone is longer.
+    fn make_room(&mut self, length: usize, most: usize) {
+        let (len, capacity) = (self.notes.len(), self.notes.capacity());
+        if capacity - len < length {
+            let least = len + length;
+            let twofold = capacity.saturating_mul(2).min(most).max(least);
+            self.notes.reserve_exact(twofold - len);
+        }
     }
 
     /// Tells `hot` of all that was noted, and forgets it.
@@ -100,13 +113,14 @@ mod tests {
 
     #[test]
     fn the_memory_of_notes_is_bounded() {
-        let (hot, mut notes) = (UpdateTable::new(64 << 10), FlushNotes::default());
+        // A quarter of it is no power of two, to which memory grows by itself.
+        let (hot, mut notes) = (UpdateTable::new(72 << 10), FlushNotes::default());
         for number in 0..10_000_u32 {
             let (key, table) = (number.to_be_bytes(), TableId(u64::from(number / 3000)));
             notes.add(&hot, (KEYSPACE, &key), 9, table, 10);
             // An older entry, perhaps after a hand-over.
             notes.add(&hot, (KEYSPACE, &key), 4, table, 10);
-            assert!(notes.notes.len() <= 16 << 10);
+            assert!(notes.notes.capacity() <= 18 << 10);
         }
         notes.hand_over(&hot, KEYSPACE);
         let stats = hot.stats();
