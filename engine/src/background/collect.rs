@@ -112,6 +112,8 @@ impl Background {
                 Ok(false)
             }
             CollectorStep::Worked => Ok(true),
+            // The end of the flush wakes this thread.
+            CollectorStep::Awaits => Ok(false),
             CollectorStep::Flush(advice) => Ok(self.follow(advice).map(|()| false)?),
         }
     }

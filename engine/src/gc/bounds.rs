@@ -7,6 +7,7 @@
 //! (1 - p) / p bytes moved. Measured with random overwrites of 1 KiB, a ceiling of 1.3 costs 3.6
 //! bytes written per byte put, 2.0 costs 1.45.
 
+use crate::gc::facts::SpaceFacts;
 use crate::gc::picker::Mode;
 use crate::gc::settings::GcOptions;
 
@@ -102,6 +103,17 @@ impl SpaceBounds {
         self.start_of_jobs(live).saturating_sub(self.settled(live).limit())
     }
 
+    /// Returns true if a relocation that moves `moved` bytes lets a flush go first. Both write
+    /// before they free anything, and what is kept below the ceiling is for one of them beside what
+    /// memtables have.
+    pub fn is_flush_first(&self, facts: &SpaceFacts, occupied: u64, moved: u64) -> bool {
+        let unflushed = facts.sealed_bytes.saturating_sub(facts.flushed_bytes);
+        let with_both = occupied.saturating_add(unflushed).saturating_add(moved);
+        facts.sealed_bytes > 0
+            && !facts.is_all_inline()
+            && with_both > self.ceiling(facts.live_bytes).limit()
+    }
+
     /// Returns the mode in which GC works where files take `allocated` bytes and `live` ones are
     /// live. Near the ceiling it may not wait for time that users leave, nor choose only what wins
     /// much.
@@ -178,6 +190,8 @@ impl SpaceMarks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gc::facts::SegmentFacts;
+    use crate::gc::hidden_share::TreeSpread;
 
     const MIB: u64 = 1 << 20;
     const DEFAULT: SpaceBounds = SpaceBounds::plain(2.0, 1.2, 256 * MIB);
@@ -228,6 +242,26 @@ mod tests {
         assert_eq!(marks(0), [1800, 2000, 2000]);
         assert_eq!(marks(100), [1700, 1900, 2000]);
         assert_eq!(marks(900), [1550, 1750, 2000]);
+    }
+
+    #[test]
+    fn a_flush_goes_first_where_there_is_no_room_for_a_relocation_beside_it() {
+        let tree = TreeSpread { entries: 1, ..TreeSpread::default() };
+        let referenced = SegmentFacts { referenced: 1, ..SegmentFacts::default() };
+        let facts = SpaceFacts {
+            live_bytes: 1000 * MIB,
+            sealed_bytes: 60 * MIB,
+            flushed_bytes: 20 * MIB,
+            tree,
+            segments: vec![referenced],
+            ..SpaceFacts::default()
+        };
+        let waits =
+            |facts: &SpaceFacts, moved: u64| NOTHING.is_flush_first(facts, 1910 * MIB, moved * MIB);
+        assert!(!waits(&facts, 50) && waits(&facts, 51));
+        assert!(!waits(&SpaceFacts { sealed_bytes: 0, ..facts.clone() }, 99), "none is due");
+        let inline = SpaceFacts { segments: Vec::new(), ..facts };
+        assert!(!waits(&inline, 99), "it gives no room back where all values are in tables");
     }
 
     #[test]

@@ -30,6 +30,7 @@ use crate::env::sync::{Mutex, MutexGuard};
 use crate::gc::facts::SegmentFault;
 use crate::gc::freed::FreeingRate;
 use crate::gc::hidden_share::HiddenShare;
+use crate::gc::leaving::LeavingSegments;
 use crate::gc::live_estimate::LiveEstimate;
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::{GcPlan, Mode};
@@ -56,6 +57,8 @@ pub enum CollectorStep {
     Worked,
     /// A flush is needed before space comes back.
     Flush(LogTailAdvice),
+    /// There is more to do once a flush that is due is over.
+    Awaits,
 }
 
 /// What the collector does next.
@@ -71,6 +74,8 @@ enum CollectorAction {
     Flush(LogTailAdvice),
     /// Waits a little for the liveness scan under way.
     Await,
+    /// Lets a flush go first: there is no room for its files beside those of a relocation.
+    AwaitFlush,
     /// Nothing.
     Rest,
 }
@@ -119,6 +124,7 @@ struct CollectorState {
     /// Bytes that compactions had freed when writers' pace was set last.
     compacted_away: u64,
     puncher: Puncher,
+    leaving: LeavingSegments,
     tidy: Tidy,
     /// The memory that relocations load records into, kept until there is nothing to move.
     buffer: AlignedBuffer,
@@ -273,6 +279,7 @@ impl Collector {
             CollectorAction::Free => self.free(state, &now)?,
             CollectorAction::Flush(advice) => return Ok(CollectorStep::Flush(advice)),
             CollectorAction::Await => self.await_liveness_scan(state),
+            CollectorAction::AwaitFlush => return Ok(CollectorStep::Awaits),
             CollectorAction::Rest => return Ok(CollectorStep::Rested),
         }
         Ok(CollectorStep::Worked)
@@ -286,7 +293,10 @@ impl Collector {
         } else if !is_counting && self.wants_liveness_scan(state, now) {
             CollectorAction::Count
         } else if self.has_work(state, &now.plan) {
-            CollectorAction::Free
+            match self.waits_for_flush(state, now) {
+                true => CollectorAction::AwaitFlush,
+                false => CollectorAction::Free,
+            }
         } else if let Some(advice) = now.plan.advice {
             CollectorAction::Flush(advice)
         } else if is_counting {

@@ -23,6 +23,8 @@ pub struct SpaceFacts {
     pub unflushed_log_bytes: u64,
     /// Those of the keyspace that has most of them.
     pub most_unflushed_bytes: u64,
+    /// Those of memtables that are full and wait for their flush, or are being flushed.
+    pub sealed_bytes: u64,
     /// Bytes that flushes under way have written.
     pub flushed_bytes: u64,
     /// Bytes of records in the log that memtables point to. A flush leaves them there.

@@ -32,6 +32,7 @@ mod first_scan;
 mod freed;
 mod hidden_sample;
 pub mod hidden_share;
+mod leaving;
 pub mod live_estimate;
 pub mod liveness_scan;
 pub mod log_tail;

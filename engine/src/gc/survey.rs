@@ -17,6 +17,7 @@ use crate::version::runtime::Runtime;
 use crate::version::unnamed::WrittenFrom;
 use crate::version::{LiveSegment, Version};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The files of a block each that every database has: LOCK, CURRENT and OPTIONS. An encrypted one
 /// has KEYS, too.
@@ -165,6 +166,7 @@ pub fn survey(context: &Runtime, knowledge: &Knowledge, live_bytes: u64) -> Resu
         unflushed_bytes: unflushed.bytes,
         unflushed_log_bytes: unflushed.log_bytes,
         most_unflushed_bytes: unflushed.most_bytes,
+        sealed_bytes: unflushed.sealed_bytes,
         // It is read after the memtables, which keep what a flush writes until it is named.
         flushed_bytes: context.set.unnamed().of(WrittenFrom::Memtables),
         pointed_bytes: unflushed.records.values().map(|records| records.all).sum(),
@@ -251,6 +253,8 @@ struct Unflushed {
     log_bytes: u64,
     /// The bytes of the keyspace that has most of them.
     most_bytes: u64,
+    /// Those of memtables that are full.
+    sealed_bytes: u64,
     /// The records in each segment to which entries point.
     records: BTreeMap<SegmentId, RecordBytes>,
 }
@@ -262,10 +266,12 @@ fn unflushed(context: &Runtime, no_snapshots: bool) -> Unflushed {
     let mut others = 0;
     for keyspace in context.set.keyspaces() {
         let before = found.bytes;
-        for memtable in keyspace.view().memtables() {
+        let view = keyspace.view();
+        for memtable in view.memtables() {
             let (table, inline) = (&memtable.table, memtable.table.inline());
-            found.bytes +=
-                if no_snapshots { inline.visible() } else { inline.keys + inline.values };
+            let bytes = if no_snapshots { inline.visible() } else { inline.keys + inline.values };
+            found.bytes += bytes;
+            found.sealed_bytes += if Arc::ptr_eq(memtable, &view.active) { 0 } else { bytes };
             let mut pointers = 0;
             for (segment, records) in table.records() {
                 let sum = found.records.entry(segment).or_default();
@@ -306,9 +312,8 @@ fn physical(
     // Recorded holes count even before they are punched: they come back without freeing the
     // segment.
     let holes = total(&live.holes);
-    let (allocated, written) = match live.sealed {
-        Some(length) => (blocks(length).saturating_sub(holes), length.saturating_sub(holes)),
-        // The segment is being written, and its file may be preallocated.
+    let (allocated, written) = match live.allocated().zip(live.sealed) {
+        Some((allocated, length)) => (allocated, length.saturating_sub(holes)),
         None => {
             let path = segment.path();
             let file = context.set.tables().files.get(path)?;

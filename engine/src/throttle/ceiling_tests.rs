@@ -15,6 +15,7 @@ fn facts(allocated_mib: u64, live_mib: u64) -> PaceFacts {
         start: marks.start(),
         limit: marks.limit(),
         slack: marks.slack(),
+        segment_bytes: 64 * MIB,
         ceiling: BOUNDS.ceiling,
         insert_share: 0.0,
         flushed_share: 0.0,

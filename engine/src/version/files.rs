@@ -180,18 +180,18 @@ impl PurgeQueue {
 }
 
 /// Queues an obsolete file for removal when its last handle is dropped.
-struct FileLifetime {
+pub(crate) struct FileLifetime {
     path: PathBuf,
     obsolete: AtomicBool,
     purge: Arc<PurgeQueue>,
 }
 
 impl FileLifetime {
-    fn new(path: PathBuf, purge: Arc<PurgeQueue>) -> Self {
+    pub(crate) fn new(path: PathBuf, purge: Arc<PurgeQueue>) -> Self {
         FileLifetime { path, obsolete: AtomicBool::new(false), purge }
     }
 
-    fn mark(&self) {
+    pub(crate) fn mark(&self) {
         // The caller holds the handle, so it is dropped after this.
         self.purge.expect(&self.path);
         let before = self.obsolete.swap(true, Ordering::AcqRel);

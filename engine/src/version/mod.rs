@@ -102,6 +102,14 @@ pub struct LiveSegment {
 }
 
 impl LiveSegment {
+    /// Returns the bytes that the file takes on disk once its holes are punched; `None` while it is
+    /// being written and may be preallocated.
+    pub fn allocated(&self) -> Option<u64> {
+        let holes: u64 = self.holes.iter().map(|&(_, len)| len).sum();
+        let length = self.sealed?.next_multiple_of(FILE_BLOCK_BYTES);
+        Some(length.saturating_sub(holes))
+    }
+
     /// Returns true if any of these bytes lies in a hole, so that its content may be lost.
     pub fn is_punched(&self, offset: u64, length: u64) -> bool {
         is_punched(&self.holes, offset, length)

@@ -36,10 +36,9 @@ fn options(separation: Separation, memtable_bytes: u64) -> Options {
 
 /// The ceiling of a store that has little room, and its settled bound.
 const TIGHT: f64 = 1.3;
-/// What such a store may take above its ceiling, per live byte: a segment. Writers are delayed near
-/// the ceiling and stopped nowhere. In thirty runs, with other seeds and other parts of the puts
-/// synced, the most was three quarters of one.
-const ALLOWANCE: f64 = (1 << 20) as f64 / LIVE as f64;
+/// What such a store may take above its ceiling, per live byte: a quarter of a segment. Writers are
+/// delayed near the ceiling and stopped nowhere.
+const ALLOWANCE: f64 = (256 << 10) as f64 / LIVE as f64;
 
 /// Returns the options of such a store.
 fn tight(separation: Separation) -> Options {
@@ -52,13 +51,14 @@ fn tight(separation: Separation) -> Options {
     Options { gc, ..options(separation, 1 << 20) }
 }
 
-/// One put in so many is synced, and the log with it. Where flushes replace the log before that, a
-/// store as small as this one takes 2.01 at a ceiling of 2, and 1.33 at one of 1.3.
-const SYNCED_PART: usize = 16;
+/// One put in so many is synced, and the log with it; `None` if flushes replace the log before.
+type SyncedPart = Option<usize>;
 
-fn put(db: &Db, number: usize, version: usize) {
+const SYNCED_PARTS: [SyncedPart; 2] = [None, Some(16)];
+
+fn put(db: &Db, number: usize, version: usize, synced: SyncedPart) {
     let value = value(number * 31 + version, VALUE_BYTES);
-    let is_synced = (number + version).is_multiple_of(SYNCED_PART);
+    let is_synced = synced.is_some_and(|part| (number + version).is_multiple_of(part));
     let durability = if is_synced { Durability::Sync } else { Durability::Os };
     let options = WriteOptions::new().durability(durability);
     db.default_keyspace().put_with(format!("k{number:05}"), value, &options).unwrap();
@@ -66,14 +66,19 @@ fn put(db: &Db, number: usize, version: usize) {
 
 /// Overwrites the store at random twice. Returns the most space per live byte on the way, and
 /// that after a while without writes.
-fn overwrite(env: &Env, simulation: &Simulation, options: Options) -> (f64, f64) {
+fn overwrite(
+    env: &Env,
+    simulation: &Simulation,
+    options: Options,
+    synced: SyncedPart,
+) -> (f64, f64) {
     let db = open(env, options);
-    (0..KEYS).for_each(|number| put(&db, number, 0));
+    (0..KEYS).for_each(|number| put(&db, number, 0, synced));
     db.wait_idle().unwrap();
     let mut most = 0;
     for count in 0..2 * KEYS {
         let number = (count.wrapping_mul(2_654_435_761) >> 7) % KEYS;
-        put(&db, number, 1 + count);
+        put(&db, number, 1 + count, synced);
         most = most.max(simulation.used());
     }
     env.threads.sleep(Duration::from_secs(120));
@@ -85,24 +90,32 @@ fn overwrite(env: &Env, simulation: &Simulation, options: Options) -> (f64, f64)
 
 #[test]
 fn space_stays_below_the_ceiling_and_settles_wherever_values_are_separated() {
-    for separation in [Separation::AtWrite, Separation::AtFlush] {
+    for (separation, synced) in cases() {
         simulate(SEED, STEPS, |env, simulation| {
-            let (most, settled) = overwrite(env, simulation, options(separation, 1 << 20));
-            println!("{separation:?}: {most:.2}, settled {settled:.2}");
-            assert!((1.5..2.0).contains(&most), "{separation:?}: {most}");
-            assert!((1.0..1.2).contains(&settled), "{separation:?}: {settled}");
+            let options = options(separation, 1 << 20);
+            let (most, settled) = overwrite(env, simulation, options, synced);
+            let place = format!("{separation:?}, {synced:?} synced");
+            println!("{place}: {most:.3}, settled {settled:.2}");
+            assert!((1.5..2.0).contains(&most), "{place}: {most}");
+            assert!((1.0..1.2).contains(&settled), "{place}: {settled}");
         });
     }
+}
+
+/// Returns when values are separated, and how much of the log is synced.
+fn cases() -> impl Iterator<Item = (Separation, SyncedPart)> {
+    let separations = [Separation::AtWrite, Separation::AtFlush];
+    separations.into_iter().flat_map(|it| SYNCED_PARTS.map(|synced| (it, synced)))
 }
 
 /// Until a flush is installed, what it writes is in the log and in its files. With memtables of a
 /// quarter of the garbage that is allowed, space passed the ceiling by that much.
 #[test]
 fn space_stays_below_the_ceiling_while_large_memtables_are_flushed() {
-    for seed in SEED..SEED + 4 {
+    for (seed, synced) in (SEED..SEED + 4).zip(SYNCED_PARTS.into_iter().cycle()) {
         simulate(seed, STEPS, |env, simulation| {
             let options = options(Separation::AtFlush, 6 << 20);
-            let (most, settled) = overwrite(env, simulation, options);
+            let (most, settled) = overwrite(env, simulation, options, synced);
             println!("seed {seed}: {most:.2}, settled {settled:.2}");
             assert!((1.5..2.0).contains(&most), "seed {seed}: {most}");
             assert!((1.0..1.2).contains(&settled), "seed {seed}: {settled}");
@@ -111,15 +124,16 @@ fn space_stays_below_the_ceiling_while_large_memtables_are_flushed() {
 }
 
 /// A ceiling that is the settled bound, too, leaves little garbage to choose victims from: a fifth
-/// of it is kept for what is under way.
+/// of it is kept for what is under way. What a job delays, as holes that are recorded and segments
+/// that were freed while it ran, counts; else space passes the ceiling by 0.03 to 0.05.
 #[test]
 fn space_stays_near_a_tight_ceiling_wherever_values_are_separated() {
-    for separation in [Separation::AtWrite, Separation::AtFlush] {
+    for (separation, synced) in cases() {
         for seed in SEED..SEED + 3 {
             simulate(seed, STEPS, |env, simulation| {
-                let (most, settled) = overwrite(env, simulation, tight(separation));
-                println!("seed {seed}, {separation:?}: {most:.3}, settled {settled:.3}");
-                let place = format!("seed {seed}, {separation:?}");
+                let (most, settled) = overwrite(env, simulation, tight(separation), synced);
+                let place = format!("seed {seed}, {separation:?}, {synced:?} synced");
+                println!("{place}: {most:.3}, settled {settled:.3}");
                 assert!((1.2..TIGHT + ALLOWANCE).contains(&most), "{place}: {most}");
                 assert!((1.0..TIGHT).contains(&settled), "{place}: {settled}");
             });

@@ -83,6 +83,7 @@ impl Collector {
             start: ceiling.start(),
             limit: ceiling.before_flushes(),
             slack: ceiling.slack(),
+            segment_bytes: self.committer.log().segment_bytes(),
             flushed_share: state.flushed_share,
             memtables: facts.memtables(),
             ceiling: bounds.ceiling,

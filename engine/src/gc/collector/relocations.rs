@@ -8,6 +8,7 @@ use crate::gc::facts::{How, relocated_bytes};
 use crate::gc::overwritten::Overwritten;
 use crate::gc::picker::{GcPlan, Victim};
 use crate::gc::relocate::{self, MoveReport, VictimRecords};
+use crate::version::health::JobKind;
 use crate::version::job::JobResult;
 use std::time::Duration;
 
@@ -74,6 +75,19 @@ impl Collector {
         least.is_some_and(|least| least <= self.committer.room_for_job())
     }
 
+    /// Returns true if the next relocation would pass the ceiling together with a flush that is
+    /// due, and perhaps not after it, when the log of what was flushed is gone. A flush that fails
+    /// is not waited for (I9).
+    pub(super) fn waits_for_flush(&self, state: &CollectorState, now: &Situation) -> bool {
+        let segments = &state.knowledge.liveness_scan.segments;
+        let victims = now.plan.victims.iter().filter(|it| it.gain.how == How::Relocate);
+        let listed = |victim: &Victim| segments.get(&victim.id).filter(|it| it.list.is_some());
+        let moved = victims.filter_map(listed).map(|live| live.bytes).next();
+        let fails = || self.runtime.health.failed_job(|job| matches!(job, JobKind::Flush(_)));
+        let waits = |moved| now.bounds.is_flush_first(&now.facts, now.occupied, moved);
+        moved.is_some_and(waits) && fails().is_none()
+    }
+
     fn count(&self, state: &mut CollectorState, report: &MoveReport, time: Duration) {
         let counters = &self.runtime.counters.gc;
         counters.rounds.add(1);
@@ -102,6 +116,10 @@ impl Collector {
     ) -> Result<MoveReport, Failure> {
         let clock = &self.runtime.env.clock;
         let begun = clock.now();
+        let version = self.runtime.set.current();
+        let allocated = |id| Some((id, version.segments.get(&id)?.allocated()?));
+        let leaving: Vec<_> = group.iter().filter_map(|it| allocated(it.id)).collect();
+        drop(version);
         let moved = match self.overwritten(state) {
             Ok(overwritten) => {
                 let most_bytes = self.options.memory_bytes / COPY_PART;
@@ -114,6 +132,7 @@ impl Collector {
             Ok(report) => {
                 let time = clock.since(begun);
                 state.has_freed |= report.segments > 0;
+                state.leaving.note(&leaving, clock.now());
                 self.runtime.emit(Event::SegmentsRelocated {
                     segments: report.segments,
                     bytes_moved: report.bytes_moved,

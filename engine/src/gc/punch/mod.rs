@@ -29,6 +29,7 @@ use crate::base::pointer::SegmentId;
 use crate::base::size::FILE_BLOCK_BYTES;
 use crate::env::fs::File;
 use crate::gc::facts::PunchCost;
+use crate::gc::leaving::JOB_TIME;
 use crate::gc::punch::cost::Costs;
 use crate::gc::punch::runs::{PunchRange, runs_to_punch, sum_up, total, union};
 use crate::gc::relocate::VictimRecords;
@@ -61,10 +62,12 @@ pub struct Puncher {
 }
 
 /// The recorded holes of one segment that are not punched yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Pending {
     /// The first version that has the holes.
     since: u64,
+    /// The time at which the last of them were recorded.
+    recorded_at: Duration,
     /// The ranges still to punch as offset and length.
     ranges: VecDeque<(u64, u64)>,
     /// The bytes that come back with them, about.
@@ -113,13 +116,14 @@ impl Puncher {
             Ok(Edit::new(found.iter().map(change).collect()))
         };
         let version = context.set.apply(plan, &[], None)?;
+        let now = context.env.clock.now();
         for (id, runs) in found {
             let runs_of_segment = sum_up(&runs);
             declared.segments += 1;
             declared.calls += runs_of_segment.count;
             declared.bytes += runs_of_segment.bytes;
             let ranges = runs.into_iter().map(|run| (run.offset, run.len));
-            self.wait_for(&version, id, ranges, runs_of_segment.bytes);
+            self.wait_for(&version, now, id, ranges, runs_of_segment.bytes);
         }
         Ok(declared)
     }
@@ -127,15 +131,14 @@ impl Puncher {
     fn wait_for(
         &mut self,
         version: &Version,
+        now: Duration,
         id: SegmentId,
         ranges: impl Iterator<Item = (u64, u64)>,
         bytes: u64,
     ) {
-        let (since, not_before) = (version.number, Duration::ZERO);
-        let new = Pending { since, ranges: VecDeque::new(), bytes: 0, not_before, error: None };
-        let pending = self.pending.entry(id).or_insert(new);
-        assert!(pending.since <= since, "I5: later holes wait for later versions");
-        pending.since = since;
+        let pending = self.pending.entry(id).or_default();
+        assert!(pending.since <= version.number, "I5: later holes wait for later versions");
+        (pending.since, pending.recorded_at) = (version.number, now);
         pending.ranges.extend(ranges);
         pending.bytes += bytes;
     }
@@ -170,14 +173,16 @@ impl Puncher {
         self.pending.values().find_map(|pending| pending.error.as_ref())
     }
 
-    /// Returns the bytes of recorded holes that still take blocks and are due.
-    pub fn due_bytes(&self, context: &Runtime) -> u64 {
+    /// Returns the bytes of recorded holes that still take blocks and are about to be punched:
+    /// those that are due, and those that wait for a job which may hold them. What a reader has
+    /// held for longer is beyond the bounds of space, as all that readers hold.
+    pub fn expected_bytes(&self, context: &Runtime) -> u64 {
         if self.pending.is_empty() {
             return 0;
         }
         let (now, oldest) = (context.env.clock.now(), context.set.oldest_alive());
-        let due = self.pending.values().filter(|pending| pending.is_due(now, oldest));
-        due.map(|pending| pending.bytes).sum()
+        let is_expected = |it: &&Pending| it.is_due(now, oldest) || it.may_wait_for_job(now);
+        self.pending.values().filter(is_expected).map(|pending| pending.bytes).sum()
     }
 
     /// Returns true if a call is due.
@@ -202,7 +207,7 @@ impl Puncher {
     /// Where the file system compresses, the difference may be smaller; then some blocks stay until
     /// the segment goes.
     fn resume(&mut self, context: &Runtime) {
-        let version = context.set.current();
+        let (version, now) = (context.set.current(), context.env.clock.now());
         for (&id, live) in version.segments.iter() {
             let Some(length) = live.sealed else { continue };
             let Some(least) = live.holes.iter().map(|&(_, len)| len).min() else { continue };
@@ -213,7 +218,7 @@ impl Puncher {
             // If the space can't be determined, punching again does no harm, or reports the error.
             let due = allocated.map_or(least, |allocated| allocated.saturating_sub(wanted));
             if due >= least {
-                self.wait_for(&version, id, live.holes.iter().copied(), due);
+                self.wait_for(&version, now, id, live.holes.iter().copied(), due);
             }
         }
     }
@@ -280,6 +285,11 @@ impl Pending {
     /// from before the edit may need these bytes; later ones can't find them.
     fn is_due(&self, now: Duration, oldest_alive: u64) -> bool {
         self.since <= oldest_alive && self.not_before <= now
+    }
+
+    /// Returns true if the holes are so new that a job may hold a version from before them.
+    fn may_wait_for_job(&self, now: Duration) -> bool {
+        self.error.is_none() && now.saturating_sub(self.recorded_at) < JOB_TIME
     }
 
     fn go_on(
