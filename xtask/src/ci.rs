@@ -1,23 +1,18 @@
 //! `cargo xtask ci`: the steps that must pass before a merge, the cheapest first. It stops at the
 //! first failure and prints the time of each step.
 //!
-//! One step waits for servers most of its time, so it runs beside the others, and what it prints
-//! comes at its end.
+//! Many steps have one thread at work for minutes, or wait. So they are in several lanes, which run
+//! beside each other. What a step of the first lane prints is seen at once, that of another lane
+//! after its end, when the first lane is between two steps.
 
 use std::fmt::Write;
-use std::io;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::side_command::SideCommand;
-
-/// A step: its name, its command, and the environment variables set for it.
-struct Step {
-    name: &'static str,
-    command: &'static str,
-    environment: &'static [(&'static str, &'static str)],
-}
+use crate::lane::{Ended, Lane, Step, StepPlace, step};
 
 /// The steps that take seconds, so that little is begun in vain.
 const QUICK_STEPS: [Step; 3] = [
@@ -26,7 +21,8 @@ const QUICK_STEPS: [Step; 3] = [
     step("format", "cargo fmt --all --check"),
 ];
 
-const STEPS: [Step; 13] = [
+/// The steps that share what is built.
+const STEPS: [Step; 8] = [
     step("lints", "cargo clippy --workspace --all-targets --locked -- -D warnings"),
     // Without the features that tests bring along, as programs build it.
     step("library alone", "cargo clippy -p cleavedb --lib --locked -- -D warnings"),
@@ -35,45 +31,51 @@ const STEPS: [Step; 13] = [
         "cargo clippy --workspace --all-targets --all-features --locked -- -D warnings",
     ),
     Step {
-        name: "documents",
-        command: "cargo doc --workspace --no-deps --all-features --locked",
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
+        ..step("documents", "cargo doc --workspace --no-deps --all-features --locked")
     },
-    step("measuring harness", "python3 -m unittest discover -s bench/tests"),
     step("examples in documents", "cargo test --workspace --doc --locked"),
     step("tests", "cargo test --workspace --lib --bins --tests --examples --locked"),
     step("examples", "cargo xtask examples"),
     // Every database of these tests is encrypted.
     Step {
-        name: "tests, encrypted",
-        command: "cargo test -p cleavedb --test behaviour --locked",
         environment: &[(
             "CLEAVEDB_TEST_KEY",
             "8f1d3c5b7a90e2f4a6c8b0d2e4f60718293a4b5c6d7e8f90a1b2c3d4e5f60718",
         )],
+        ..step("tests, encrypted", "cargo test -p cleavedb --test behaviour --locked")
     },
-    step("instructions of hot paths", "cargo xtask instructions"),
+];
+
+/// The steps beside them that build with other flags, so in folders of their own: cargo waits for
+/// whoever else builds in the same one.
+const STEPS_APART: [Step; 5] = [
+    step("measuring harness", "python3 -m unittest discover -s bench/tests"),
     // The golden stores too, because the sanitizer's build has all codecs.
     step(
         "address sanitizer, all features",
         "cargo xtask sanitize-rust address --lib --test golden",
     ),
-    step("package", "cargo publish --dry-run --locked --allow-dirty -p cleavedb"),
+    step("instructions of hot paths", "cargo xtask instructions"),
     step("fuzzing, briefly", "cargo xtask fuzz --inputs 3000"),
+    Step {
+        folder: Some("package"),
+        ..step("package", "cargo publish --dry-run --locked --allow-dirty -p cleavedb")
+    },
 ];
 
-/// The step that runs beside the long ones: its nodes take minutes to begin, to agree and to end.
-const STEP_BESIDE: Step = step("Cassandra module", "cassandra/test");
-
-const fn step(name: &'static str, command: &'static str) -> Step {
-    Step { name, command, environment: &[] }
-}
+/// The step beside both whose nodes take minutes to begin, to agree and to end.
+const STEPS_OF_NODES: [Step; 1] = [step("Cassandra module", "cassandra/test")];
 
 /// Runs the steps.
 pub(crate) fn run(root: &Path) -> ExitCode {
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let output = root.join(target).join("ci/beside.log");
-    let report = run_all(root, (&QUICK_STEPS, &STEPS), &STEP_BESIDE, &output);
+    let report = match StepPlace::new(root) {
+        Ok(place) => run_all(&place, &QUICK_STEPS, &STEPS, &[&STEPS_APART, &STEPS_OF_NODES]),
+        Err(error) => {
+            eprintln!("ci: this program's own path is unknown: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     print!("{}", report.text());
     match report.red {
         Some(_) => ExitCode::FAILURE,
@@ -99,6 +101,14 @@ impl CiReport {
         passed
     }
 
+    /// Notes and prints what has ended beside the first lane; returns true if all of it passed.
+    fn note_ended<'a>(&mut self, ended: impl IntoIterator<Item = Ended<'a>>) -> bool {
+        ended.into_iter().all(|Ended { step, outcome, printed }| {
+            println!("== {}: {}\n{printed}", step.name, step.command);
+            self.note(step, outcome)
+        })
+    }
+
     /// Returns the time of each step and the outcome.
     fn text(&self) -> String {
         let mut text = String::new();
@@ -112,56 +122,37 @@ impl CiReport {
     }
 }
 
-/// Runs the quick steps, then the others and, beside them, one whose output goes to a file until
-/// it ends. The first failure, seen at the end of a step, is the last thing that happens.
-fn run_all(
-    root: &Path,
-    (quick, long): (&[Step], &[Step]),
-    beside: &Step,
-    output: &Path,
-) -> CiReport {
+/// Runs the quick steps, then the first lane and, beside it, the others. A failure ends what runs
+/// in other lanes; it is seen once the first lane is between two steps.
+fn run_all(place: &StepPlace, quick: &[Step], first: &[Step], beside: &[&[Step]]) -> CiReport {
     let mut report = CiReport::default();
-    if !quick.iter().all(|step| report.note(step, run_step(root, step))) {
+    if !quick.iter().all(|step| report.note(step, run_step(place, step))) {
         return report;
     }
-    println!("== {}, beside the next steps: {}", beside.name, beside.command);
-    let begun = command_of(root, beside).and_then(|command| SideCommand::begin(&command, output));
-    let mut running = match begun {
-        Ok(running) => running,
-        Err(error) => {
-            eprintln!("{} cannot be run: {error}", beside.command);
-            report.note(beside, (false, Duration::ZERO));
-            return report;
+    let lanes: Vec<_> = beside.iter().map(|steps| Lane::new(place, steps)).collect();
+    let (sender, ended) = mpsc::channel();
+    thread::scope(|scope| {
+        for lane in &lanes {
+            let sender = sender.clone();
+            scope.spawn(move || lane.run(&sender));
         }
-    };
-    for step in long {
-        if !report.note(step, run_step(root, step)) {
-            end(beside, running);
-            return report;
+        drop(sender);
+        let passed = first.iter().all(|step| {
+            report.note(step, run_step(place, step)) && report.note_ended(ended.try_iter())
+        });
+        // The end of the channel is that of the lanes.
+        if !passed || !report.note_ended(&ended) {
+            lanes.iter().for_each(Lane::end);
         }
-        if running.has_failed() {
-            break;
-        }
-    }
-    let outcome = running.wait();
-    println!("== {}: {}\n{}", beside.name, beside.command, running.printed());
-    report.note(beside, outcome);
+    });
     report
 }
 
-/// Ends the step beside the others because one of those has failed.
-fn end(beside: &Step, running: SideCommand) {
-    println!("== {} is ended; what it printed is in {}", beside.name, running.output().display());
-    if let Err(error) = running.end() {
-        eprintln!("{} cannot be waited for: {error}", beside.command);
-    }
-}
-
 /// Runs a step; returns whether it passed, and how long it took.
-fn run_step(root: &Path, step: &Step) -> (bool, Duration) {
+fn run_step(place: &StepPlace, step: &Step) -> (bool, Duration) {
     println!("== {}: {}", step.name, step.command);
     let begun = Instant::now();
-    let passed = command_of(root, step).and_then(|mut command| command.status());
+    let passed = place.command(step).and_then(|mut command| command.status());
     let passed = passed.map(|status| status.success()).unwrap_or_else(|error| {
         eprintln!("{} cannot be run: {error}", step.command);
         false
@@ -169,97 +160,116 @@ fn run_step(root: &Path, step: &Step) -> (bool, Duration) {
     (passed, begun.elapsed())
 }
 
-/// Returns the command of a step, with its environment, for either way to wait for it.
-fn command_of(root: &Path, step: &Step) -> io::Result<Command> {
-    let mut words = step.command.split_whitespace();
-    let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
-    // The cargo that runs us, not another one that is found first.
-    let cargo = std::env::var_os("CARGO").filter(|_| program == "cargo");
-    let mut command = Command::new(cargo.unwrap_or_else(|| program.into()));
-    command.args(words).current_dir(root).envs(step.environment.iter().copied());
-    Ok(command)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Runs steps whose commands are given, quick ones, long ones and the one beside; returns the
-    /// names of those that ran to their end, the one that failed, and what the last one printed.
-    fn outcome(quick: &[&'static str], long: &[&'static str], beside: &'static str) -> String {
-        let dir = tempdir(beside);
-        let output = dir.join("beside.log");
+    /// Runs steps whose commands are given, quick ones, those of the first lane and those of two
+    /// beside it; returns the names of those that ran to their end, the one that failed, and what
+    /// the last ones beside have printed.
+    fn outcome(
+        quick: &[&'static str],
+        first: &[&'static str],
+        beside: [&'static str; 2],
+    ) -> String {
         let steps = |commands: &[&'static str]| -> Vec<Step> {
             commands.iter().map(|command| step(command, command)).collect()
         };
-        let beside = step("beside", beside);
-        let report = run_all(Path::new("/"), (&steps(quick), &steps(long)), &beside, &output);
-        let names: Vec<_> = report.done.iter().map(|(name, _)| *name).collect();
+        let place = place(beside[0]);
+        let lanes = [[step("beside", beside[0])], [step("other", beside[1])]];
+        let lanes: Vec<&[Step]> = lanes.iter().map(|lane| &lane[..]).collect();
+        let report = run_all(&place, &steps(quick), &steps(first), &lanes);
+        let mut names: Vec<_> = report.done.iter().map(|(name, _)| *name).collect();
+        // When those beside are over is not known.
+        names.sort_by_key(|name| ["beside", "other"].iter().position(|it| it == name));
         let text = report.text();
         let last = text.lines().last().unwrap_or_default().to_owned();
-        let printed = std::fs::read_to_string(&output).unwrap_or_default();
-        std::fs::remove_dir_all(&dir).unwrap();
+        let printed = std::fs::read_to_string(place.output(&lanes[0][0])).unwrap_or_default();
+        std::fs::remove_dir_all(place.target()).unwrap();
         format!("{}; {last}; printed {printed:?}", names.join(", "))
     }
 
-    fn tempdir(name: &str) -> std::path::PathBuf {
+    /// Returns a place whose target folder is an own one of the calling test.
+    fn place(name: &str) -> StepPlace {
         let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
         let caller = std::thread::current().name().unwrap_or_default().replace("::", "-");
         let name = format!("cleavedb-ci-{}-{caller}-{name}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&dir).unwrap();
-        dir
+        let target = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&target).unwrap();
+        StepPlace::with_target("/".into(), target).unwrap()
     }
 
     #[test]
     fn green_is_told_once_all_have_passed() {
-        let found = outcome(&["true"], &["echo a", "echo b"], "echo nodes");
-        assert_eq!(found, "true, echo a, echo b, beside; == green; printed \"nodes\\n\"");
+        let found = outcome(&["true"], &["echo a", "echo b"], ["echo nodes", "true"]);
+        assert_eq!(found, "true, echo a, echo b, beside, other; == green; printed \"nodes\\n\"");
     }
 
     #[test]
     fn nothing_is_begun_after_a_quick_step_that_failed() {
-        let found = outcome(&["false", "true"], &["true"], "echo nodes");
+        let found = outcome(&["false", "true"], &["true"], ["echo nodes", "true"]);
         assert_eq!(found, "false; == red: false (false); printed \"\"");
     }
 
     #[test]
-    fn a_failed_step_ends_the_one_beside() {
-        // It would run for ever.
-        let found = outcome(&["true"], &["echo a", "false", "echo b"], "tail -f /dev/null");
+    fn a_failed_step_ends_those_beside() {
+        // They would run for ever.
+        let endless = "tail -f /dev/null";
+        let found = outcome(&["true"], &["echo a", "false", "echo b"], [endless, endless]);
         assert_eq!(found, "true, echo a, false; == red: false (false); printed \"\"");
     }
 
     #[test]
-    fn a_failure_beside_is_told_with_its_name() {
-        let found = outcome(&["true"], &[], "ls /there/is/no/such/file");
+    fn a_failure_beside_is_told_with_its_name_and_ends_the_other_lane() {
+        let found = outcome(&["true"], &[], ["ls /there/is/no/such/file", "tail -f /dev/null"]);
         let red = "== red: beside (ls /there/is/no/such/file); printed \"";
         assert!(found.starts_with(&format!("true, beside; {red}")), "{found}");
         assert!(found.contains("No such file"), "{found}");
     }
 
+    #[test]
+    fn a_lane_runs_its_steps_in_order_up_to_the_one_that_fails() {
+        let place = place("lane");
+        let lane =
+            [step("one", "true"), step("two", "true"), step("3", "false"), step("4", "true")];
+        let report = run_all(&place, &[], &[], &[&lane]);
+        let names: Vec<_> = report.done.iter().map(|(name, _)| *name).collect();
+        assert_eq!((&names[..], report.red), (&["one", "two", "3"][..], Some(("3", "false"))));
+        assert!(place.output(&lane[2]).exists() && !place.output(&lane[3]).exists());
+        std::fs::remove_dir_all(place.target()).unwrap();
+    }
+
     /// Guards that the environment of a step does not depend on whether it runs beside others.
     #[test]
-    fn each_step_has_its_environment() {
-        let dir = tempdir("environment");
-        let output = dir.join("beside.log");
+    fn each_step_has_its_environment_and_folder() {
+        let place = place("environment");
         let step = Step {
-            name: "prints a variable",
-            command: "printenv CLEAVEDB_OF_A_STEP",
             environment: &[("CLEAVEDB_OF_A_STEP", "set")],
+            folder: Some("apart"),
+            ..step("prints variables", "printenv CLEAVEDB_OF_A_STEP CARGO_TARGET_DIR")
         };
-        let report = run_all(Path::new("/"), (&[], std::slice::from_ref(&step)), &step, &output);
-        let printed = std::fs::read_to_string(&output).unwrap();
-        std::fs::remove_dir_all(&dir).unwrap();
-        assert_eq!((report.red, printed.as_str()), (None, "set\n"));
+        let lanes: [&[Step]; 1] = [std::slice::from_ref(&step)];
+        let report = run_all(&place, &[], lanes[0], &lanes);
+        let printed = std::fs::read_to_string(place.output(&step)).unwrap();
+        let folder = place.target().join("apart");
+        std::fs::remove_dir_all(place.target()).unwrap();
+        assert_eq!((report.red, printed), (None, format!("set\n{}\n", folder.display())));
     }
 
     #[test]
     fn a_step_that_cannot_be_run_is_red() {
-        let found = outcome(&["/no/such/program"], &[], "true");
-        assert_eq!(
-            found,
-            "/no/such/program; == red: /no/such/program (/no/such/program); printed \"\""
-        );
+        let found = outcome(&["/no/such/program"], &[], ["true", "true"]);
+        let red = "== red: /no/such/program (/no/such/program); printed \"\"";
+        assert_eq!(found, format!("/no/such/program; {red}"));
+    }
+
+    /// Guards that no step waits for a build of another lane, with which it would share a folder.
+    #[test]
+    fn commands_of_xtask_are_run_without_cargo() {
+        let place = place("own");
+        let command = place.command(&step("fuzz", "cargo xtask fuzz --inputs 3")).unwrap();
+        std::fs::remove_dir_all(place.target()).unwrap();
+        assert_eq!(command.get_program(), std::env::current_exe().unwrap());
+        assert_eq!(command.get_args().collect::<Vec<_>>(), ["fuzz", "--inputs", "3"]);
     }
 }

@@ -7,6 +7,7 @@ mod fuzz;
 mod golden;
 mod install_c;
 mod instructions;
+mod lane;
 mod modules;
 mod paths;
 mod repo;

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Runs the arguments in a group of processes of its own. That group ends once our end of the
@@ -41,9 +41,9 @@ impl SideCommand {
         Ok(SideCommand { child, begun: Instant::now(), output: output.to_owned() })
     }
 
-    /// Returns true if the command is over and failed.
-    pub(crate) fn has_failed(&mut self) -> bool {
-        self.child.try_wait().is_ok_and(|over| over.is_some_and(|status| !status.success()))
+    /// Returns our end of the standard input, once. The command ends when that is dropped.
+    pub(crate) fn hold(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
     }
 
     /// Waits for the end of the command; returns whether it passed, and how long ago it began.
@@ -53,16 +53,6 @@ impl SideCommand {
         let passed = self.child.wait().is_ok_and(|status| status.success());
         drop(input);
         (passed, self.begun.elapsed())
-    }
-
-    /// Ends the command and all that it started.
-    pub(crate) fn end(mut self) -> io::Result<ExitStatus> {
-        end(&mut self.child)
-    }
-
-    /// Returns the path of the file with what the command prints.
-    pub(crate) fn output(&self) -> &Path {
-        &self.output
     }
 
     /// Returns what the command has printed so far.
@@ -86,11 +76,6 @@ fn spawn(command: &Command, output: Stdio, errors: Stdio) -> io::Result<Child> {
     shell.stdin(Stdio::piped()).stdout(output).stderr(errors).spawn()
 }
 
-fn end(child: &mut Child) -> io::Result<ExitStatus> {
-    drop(child.stdin.take());
-    child.wait()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,7 +96,6 @@ mod tests {
         let path = output(name);
         let mut beside = SideCommand::begin(&in_root(command), &path).unwrap();
         let (passed, _) = beside.wait();
-        assert_eq!(beside.has_failed(), !passed);
         let printed = beside.printed();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         (passed, printed)
@@ -141,7 +125,8 @@ mod tests {
         let mut begun = [0; 6];
         ours.read_exact(&mut begun).unwrap();
         assert_eq!(&begun, b"begun\n");
-        let status = end(&mut child).unwrap();
+        drop(child.stdin.take());
+        let status = child.wait().unwrap();
         assert_eq!(status.signal(), Some(15), "{status}");
         ours.read_to_end(&mut Vec::new()).unwrap();
     }
