@@ -22,7 +22,8 @@ use std::time::Duration;
 
 /// Ordered values are read together up to this many bytes, or more where a walk is long.
 const RUN_BYTES: u64 = 256 << 10;
-/// Values in order may lie in this many segments, each with its own read in a large window.
+/// Values in order may lie in this many segments, each with its own read in a large window. Eight
+/// are as fast, and write as much (`bench/record/2026-11-28-bounds-by-memory.md`).
 pub const ORDERED_RUNS: u64 = 4;
 /// A window with this many values per read is in order.
 const VALUES_PER_READ: u64 = 16;

@@ -8,6 +8,12 @@
 //! for another time. If commits are synced, or the log is kept for another reason, the flush writes
 //! all values once more, and only scans pay for that.
 //!
+//! Overwrites speak for neither time by themselves. What is overwritten soon dies in the memtable
+//! if it is separated at flush; but where the log is not spared, the device has had all of it, and
+//! writing what survives once more only adds to that. So the update table has nothing to say here.
+//! Nor is the choice made for ranges of keys: values of ranges that are scanned are brought into
+//! order by compactions (`compaction/scan_order.rs`), each for what its own scans have paid.
+//!
 //! What is known is in memory only. An opening begins at flush, as most programs don't sync each
 //! commit, and a memtable or two tell otherwise.
 
