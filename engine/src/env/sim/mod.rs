@@ -25,6 +25,8 @@ mod dice;
 mod disk;
 mod faults;
 mod fs;
+#[cfg(target_os = "linux")]
+mod one_core;
 pub(super) mod scheduler;
 mod survivors;
 #[cfg(test)]
@@ -41,6 +43,8 @@ use content::Content;
 use dice::Dice;
 use disk::{Disk, FileId, Name};
 use faults::Faults;
+#[cfg(target_os = "linux")]
+use one_core::OneCore;
 use scheduler::Scheduler;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -131,6 +135,8 @@ impl Simulation {
     /// Runs `work` as the first thread of a simulation, and then until all threads that it started
     /// have ended. A panic of a thread that nobody joined makes this call panic.
     pub fn run<R>(&self, work: impl FnOnce() -> R) -> R {
+        #[cfg(target_os = "linux")]
+        let _core = OneCore::take();
         let seat = self.scheduler.enter();
         let result = catch_unwind(AssertUnwindSafe(|| {
             let result = work();
