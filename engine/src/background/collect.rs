@@ -112,8 +112,8 @@ impl Background {
                 Ok(false)
             }
             CollectorStep::Worked => Ok(true),
-            // The end of the flush wakes this thread.
-            CollectorStep::Awaits => Ok(false),
+            // The thread looks again once a job ends, or soon.
+            CollectorStep::AwaitsFlush => Ok(false),
             CollectorStep::Flush(advice) => Ok(self.follow(advice).map(|()| false)?),
         }
     }

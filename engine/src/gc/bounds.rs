@@ -103,15 +103,13 @@ impl SpaceBounds {
         self.start_of_jobs(live).saturating_sub(self.settled(live).limit())
     }
 
-    /// Returns true if a relocation that moves `moved` bytes lets a flush go first. Both write
-    /// before they free anything, and what is kept below the ceiling is for one of them beside what
-    /// memtables have.
-    pub fn is_flush_first(&self, facts: &SpaceFacts, occupied: u64, moved: u64) -> bool {
+    /// Returns true if no flush is due, or a relocation that moves `moved` bytes has room beside it
+    /// below the ceiling: both write before they free anything.
+    pub fn has_room_for_both(&self, facts: &SpaceFacts, occupied: u64, moved: u64) -> bool {
         let unflushed = facts.sealed_bytes.saturating_sub(facts.flushed_bytes);
         let with_both = occupied.saturating_add(unflushed).saturating_add(moved);
-        facts.sealed_bytes > 0
-            && !facts.is_all_inline()
-            && with_both > self.ceiling(facts.live_bytes).limit()
+        let is_due = facts.sealed_bytes > 0 && !facts.is_all_inline();
+        !is_due || with_both <= self.ceiling(facts.live_bytes).limit()
     }
 
     /// Returns the mode in which GC works where files take `allocated` bytes and `live` ones are
@@ -256,12 +254,13 @@ mod tests {
             segments: vec![referenced],
             ..SpaceFacts::default()
         };
-        let waits =
-            |facts: &SpaceFacts, moved: u64| NOTHING.is_flush_first(facts, 1910 * MIB, moved * MIB);
-        assert!(!waits(&facts, 50) && waits(&facts, 51));
-        assert!(!waits(&SpaceFacts { sealed_bytes: 0, ..facts.clone() }, 99), "none is due");
+        let has_room = |facts: &SpaceFacts, moved: u64| {
+            NOTHING.has_room_for_both(facts, 1910 * MIB, moved * MIB)
+        };
+        assert!(has_room(&facts, 50) && !has_room(&facts, 51));
+        assert!(has_room(&SpaceFacts { sealed_bytes: 0, ..facts.clone() }, 99), "none is due");
         let inline = SpaceFacts { segments: Vec::new(), ..facts };
-        assert!(!waits(&inline, 99), "it gives no room back where all values are in tables");
+        assert!(has_room(&inline, 99), "it gives no room back where all values are in tables");
     }
 
     #[test]

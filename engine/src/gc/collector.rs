@@ -28,9 +28,10 @@ use crate::commit::group::Committer;
 use crate::env::aligned::AlignedBuffer;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::gc::facts::SegmentFault;
+use crate::gc::flush_turn::FlushTurn;
 use crate::gc::freed::FreeingRate;
+use crate::gc::held::HeldSegments;
 use crate::gc::hidden_share::HiddenShare;
-use crate::gc::leaving::LeavingSegments;
 use crate::gc::live_estimate::LiveEstimate;
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::{GcPlan, Mode};
@@ -58,7 +59,7 @@ pub enum CollectorStep {
     /// A flush is needed before space comes back.
     Flush(LogTailAdvice),
     /// There is more to do once a flush that is due is over.
-    Awaits,
+    AwaitsFlush,
 }
 
 /// What the collector does next.
@@ -74,8 +75,6 @@ enum CollectorAction {
     Flush(LogTailAdvice),
     /// Waits a little for the liveness scan under way.
     Await,
-    /// Lets a flush go first: there is no room for its files beside those of a relocation.
-    AwaitFlush,
     /// Nothing.
     Rest,
 }
@@ -124,7 +123,8 @@ struct CollectorState {
     /// Bytes that compactions had freed when writers' pace was set last.
     compacted_away: u64,
     puncher: Puncher,
-    leaving: LeavingSegments,
+    held: HeldSegments,
+    flush_turn: FlushTurn,
     tidy: Tidy,
     /// The memory that relocations load records into, kept until there is nothing to move.
     buffer: AlignedBuffer,
@@ -241,6 +241,7 @@ impl Collector {
             // I9: this needs no room, so it comes before any edit, which may fail for lack of it.
             _ => self.punch_pending(&mut state),
         };
+        state.held.forget_unlinked(&self.runtime);
         let tidied = state.tidy.run(&self.runtime.set)?;
         self.runtime.check_closing()?;
         let advanced = if self.is_blind() {
@@ -257,7 +258,11 @@ impl Collector {
         match (advanced, punched) {
             // Holes that can't be punched keep nothing else from being done.
             (CollectorStep::Rested, Err(error)) => Err(error),
-            (CollectorStep::Rested, Ok(punched)) if tidied || punched => Ok(CollectorStep::Worked),
+            (CollectorStep::Rested | CollectorStep::AwaitsFlush, Ok(punched))
+                if tidied || punched =>
+            {
+                Ok(CollectorStep::Worked)
+            }
             (step, _) => Ok(step),
         }
     }
@@ -273,13 +278,18 @@ impl Collector {
         self.note_room(&now);
         let action = self.decide(state, &now);
         self.set_pace(state, &now, action == CollectorAction::Count);
+        if matches!(
+            action,
+            CollectorAction::Flush(_) | CollectorAction::Await | CollectorAction::Rest
+        ) {
+            state.flush_turn.forget();
+        }
         match action {
             CollectorAction::Look => self.look_at_new(state, &now)?,
             CollectorAction::Count => self.begin_liveness_scan(state, &now)?,
-            CollectorAction::Free => self.free(state, &now)?,
+            CollectorAction::Free => return self.free(state, &now),
             CollectorAction::Flush(advice) => return Ok(CollectorStep::Flush(advice)),
             CollectorAction::Await => self.await_liveness_scan(state),
-            CollectorAction::AwaitFlush => return Ok(CollectorStep::Awaits),
             CollectorAction::Rest => return Ok(CollectorStep::Rested),
         }
         Ok(CollectorStep::Worked)
@@ -293,10 +303,7 @@ impl Collector {
         } else if !is_counting && self.wants_liveness_scan(state, now) {
             CollectorAction::Count
         } else if self.has_work(state, &now.plan) {
-            match self.waits_for_flush(state, now) {
-                true => CollectorAction::AwaitFlush,
-                false => CollectorAction::Free,
-            }
+            CollectorAction::Free
         } else if let Some(advice) = now.plan.advice {
             CollectorAction::Flush(advice)
         } else if is_counting {
@@ -306,10 +313,20 @@ impl Collector {
         }
     }
 
-    /// Frees the next victims of the plan.
-    fn free(&self, state: &mut CollectorState, now: &Situation) -> JobResult {
-        self.declare_holes(state, &now.plan)?;
+    /// Frees the next victims of the plan, but relocates none where a flush goes first.
+    fn free(&self, state: &mut CollectorState, now: &Situation) -> JobResult<CollectorStep> {
+        // I9: holes need no room, so they wait for nothing.
+        let declared = self.declare_holes(state, &now.plan)?;
         let group = self.group(state, now);
+        if self.is_flush_first(state, now, &group) {
+            state.knowledge.put_back(group);
+            let has_declared = declared.segments > 0;
+            return Ok(if has_declared {
+                CollectorStep::Worked
+            } else {
+                CollectorStep::AwaitsFlush
+            });
+        }
         if !group.is_empty() {
             self.relocate(state, group)?;
             if self.asked_room() > 0 {
@@ -317,7 +334,7 @@ impl Collector {
                 self.note_room(&self.situation(state, self.facts(state)?, now.mode));
             }
         }
-        Ok(())
+        Ok(CollectorStep::Worked)
     }
 
     /// Returns true if a step would do something, or ask compactions to.

@@ -11,6 +11,8 @@
 //!   all values are in tables, by a sample of keys (`hidden_sample`), and nothing is counted.
 //!   Meanwhile writers are held up by the rule in [`ceiling`](crate::throttle::ceiling), by how
 //!   fast space comes back (`freed`).
+//! - What was freed takes space until nobody holds it (`held`), and where there is no room for a
+//!   flush beside a relocation, they take turns (`flush_turn`).
 //!
 //! A [`liveness_scan`] finds what is live. [`relocate`] moves it, or [`punch`] frees what lies
 //! between; [`collector`] leads from one step to the next. [`dead`] and [`tidy`] remove what
@@ -29,10 +31,11 @@ pub mod discardable;
 pub mod explain;
 pub mod facts;
 mod first_scan;
+mod flush_turn;
 mod freed;
+mod held;
 mod hidden_sample;
 pub mod hidden_share;
-mod leaving;
 pub mod live_estimate;
 pub mod liveness_scan;
 pub mod log_tail;

@@ -22,16 +22,15 @@ use crate::costly_check;
 use crate::env::fs::File;
 use crate::gc::copying::{self, CopyMemory, Failure, Moved, VictimReader};
 use crate::gc::overwritten::Overwritten;
-use crate::gc::punch::runs::total;
 use crate::gc::record_list::RecordList;
 use crate::relocation::{RelocationMeta, RelocationWriter};
 use crate::segment::SegmentKind;
 use crate::throttle::reads::IoPriority;
-use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{RelocationHandle, names};
 use crate::version::runtime::Runtime;
 use crate::version::segment_output::{NewSegments, SegmentOutput};
+use crate::version::{Version, hole_bytes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -105,7 +104,7 @@ pub fn run(
                 victim.id
             );
             let length = live.sealed.unwrap_or_default();
-            job.report.bytes_freed += length.saturating_sub(total(&live.holes));
+            job.report.bytes_freed += length.saturating_sub(hole_bytes(&live.holes));
             sources.push(VictimReader::open(context, live.handle.clone(), &victim.list)?);
         }
     }

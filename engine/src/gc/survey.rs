@@ -7,7 +7,7 @@ use crate::base::size::FILE_BLOCK_BYTES;
 use crate::gc::facts::{DeadRuns, LEAST_RUN_BYTES, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::hidden_share::TreeSpread;
 use crate::gc::liveness_scan::{Live, LivenessScan};
-use crate::gc::punch::runs::{runs_to_punch, sum_up, total};
+use crate::gc::punch::runs::{runs_to_punch, sum_up};
 use crate::gc::record_list::LiveRecord;
 use crate::gc::relocate::VictimRecords;
 use crate::memtable::RecordBytes;
@@ -15,7 +15,7 @@ use crate::relocation::RelocationMeta;
 use crate::segment::SegmentKind;
 use crate::version::runtime::Runtime;
 use crate::version::unnamed::WrittenFrom;
-use crate::version::{LiveSegment, Version};
+use crate::version::{LiveSegment, Version, hole_bytes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -140,7 +140,7 @@ impl Knowledge {
             let live = self.liveness_scan.segments.get_mut(&victim.id);
             let Some((segment, live)) = segment.zip(live) else { return false };
             let runs = live.dead_runs.replace(DeadRuns { count: 0, bytes: 0 });
-            let kept = total(&segment.holes).saturating_add(live.bytes);
+            let kept = hole_bytes(&segment.holes).saturating_add(live.bytes);
             let left = segment.sealed.unwrap_or_default().saturating_sub(kept);
             left > runs.map_or(0, |runs| runs.bytes) / LEFT_PART
         });
@@ -311,7 +311,7 @@ fn physical(
     let segment = &live.handle.segment;
     // Recorded holes count even before they are punched: they come back without freeing the
     // segment.
-    let holes = total(&live.holes);
+    let holes = hole_bytes(&live.holes);
     let (allocated, written) = match live.allocated().zip(live.sealed) {
         Some((allocated, length)) => (allocated, length.saturating_sub(holes)),
         None => {

@@ -8,7 +8,7 @@ use crate::space::cells::Cells;
 use crate::space::files::FileFacts;
 use crate::space::is_log;
 use crate::space::report::SegmentSpace;
-use crate::version::{Holes, LiveSegment, Version};
+use crate::version::{Holes, LiveSegment, Version, hole_bytes};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn relocated_to(version: &Version, segment: SegmentId) -> u64 {
 /// go.
 fn given_back(holes: &Holes, measure: &Measure) -> u64 {
     let missing = measure.len.next_multiple_of(FILE_BLOCK_BYTES).saturating_sub(measure.allocated);
-    holes.iter().map(|(_, length)| length).sum::<u64>().min(missing)
+    hole_bytes(holes).min(missing)
 }
 
 /// The running sums of all segments of a version.

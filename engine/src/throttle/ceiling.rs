@@ -14,8 +14,8 @@ use std::time::Duration;
 /// The facts that decide from where on, and how much, writers are delayed.
 #[derive(Debug, Clone, Copy)]
 pub struct PaceFacts {
-    /// Allocated bytes of all files but those that GC is writing just now; recorded holes that are
-    /// due to be punched count as allocated.
+    /// Allocated bytes of all files but those that GC is writing just now; what was freed counts as
+    /// allocated if it comes back soon.
     pub allocated: u64,
     /// The likely estimate of live bytes.
     pub live: u64,
@@ -45,16 +45,14 @@ pub struct PaceFacts {
     pub freed_per_second: u64,
 }
 
-/// Databases may exceed their live bytes by this many bytes before writers are held up, or by
-/// `SMALL_SEGMENTS` segments if that is less: that is a few flushes and segments, and below it no
-/// ratio means much. Without the second, a store of 24 MB with segments of 1 MiB was delayed
-/// nowhere below a ceiling of 1.7.
-const SMALL_BYTES: u64 = 16 << 20;
-/// Segments by which databases may exceed their live bytes; the other of the two.
+/// Databases may exceed their live bytes by this many segments before writers are held up, within
+/// the bounds of `SMALL_BYTES`: that is a few flushes and segments, and below it no ratio means
+/// much. Where it was 16 MiB, a store of 24 MB with segments of 1 MiB was delayed nowhere below a
+/// ceiling of 1.7.
 const SMALL_SEGMENTS: u64 = 4;
-/// Least width in bytes of the ramp from no delay to the longest, or a segment if that is less. A
-/// steeper one would be a step.
-const LEAST_WIDTH: u64 = 4 << 20;
+/// The least and the most of these bytes. Space makes no memtable smaller than the least, so
+/// however small segments are, flushes give back as much at once.
+const SMALL_BYTES: (u64, u64) = (LEAST_MEMTABLE_BYTES, 16 << 20);
 /// The ramp ends where it has used this part, in thirds, of what is left up to the limit. Writers
 /// that get as much as GC frees stay in its middle, and the rest is for the files of the relocation
 /// that makes room for them: over all of it, a simulated store passed 1.3 by 0.01 more.
@@ -118,9 +116,11 @@ pub fn pace(facts: &PaceFacts) -> SpacePace {
     if facts.winnable == 0 {
         return SpacePace::NONE;
     }
-    let small = facts.segment_bytes.saturating_mul(SMALL_SEGMENTS).min(SMALL_BYTES);
+    let segments = facts.segment_bytes.saturating_mul(SMALL_SEGMENTS);
+    let small = segments.clamp(SMALL_BYTES.0, SMALL_BYTES.1);
     let soft = facts.start.max(facts.live.saturating_add(small));
-    let least_width = facts.segment_bytes.min(LEAST_WIDTH);
+    // A steeper ramp would be a step.
+    let least_width = small / SMALL_SEGMENTS;
     let width = (facts.limit.saturating_sub(soft) / 3 * WIDTH_THIRDS).max(least_width);
     let growth = 1.0 + facts.flushed_share - facts.insert_share * facts.ceiling;
     let growth = growth.max(LEAST_GROWTH);

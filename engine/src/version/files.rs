@@ -138,7 +138,7 @@ struct ObsoleteFiles {
     /// Files that still have a reader.
     read: BTreeSet<PathBuf>,
     /// Files without a reader.
-    free: Vec<PathBuf>,
+    free: BTreeSet<PathBuf>,
 }
 
 impl PurgeQueue {
@@ -150,17 +150,23 @@ impl PurgeQueue {
         let mut waiting = self.waiting.lock();
         let was_read = waiting.read.remove(&path);
         debug_assert!(was_read, "I5: {} is free, and never became obsolete", path.display());
-        waiting.free.push(path);
+        waiting.free.insert(path);
     }
 
     /// Takes all files that can be unlinked.
-    pub fn take(&self) -> Vec<PathBuf> {
+    pub fn take(&self) -> BTreeSet<PathBuf> {
         std::mem::take(&mut self.waiting.lock().free)
     }
 
     /// Puts back files that could not be unlinked yet.
     pub fn put_back(&self, paths: Vec<PathBuf>) {
         self.waiting.lock().free.extend(paths);
+    }
+
+    /// Returns true if this file waits for its last reader, or to be unlinked.
+    pub fn has(&self, path: &Path) -> bool {
+        let waiting = self.waiting.lock();
+        waiting.read.contains(path) || waiting.free.contains(path)
     }
 
     /// Returns true if no file can be unlinked.
@@ -175,23 +181,23 @@ impl PurgeQueue {
 
     /// Returns the files without a reader that wait to be unlinked.
     pub fn unread(&self) -> Vec<PathBuf> {
-        self.waiting.lock().free.clone()
+        self.waiting.lock().free.iter().cloned().collect()
     }
 }
 
 /// Queues an obsolete file for removal when its last handle is dropped.
-pub(crate) struct FileLifetime {
+struct FileLifetime {
     path: PathBuf,
     obsolete: AtomicBool,
     purge: Arc<PurgeQueue>,
 }
 
 impl FileLifetime {
-    pub(crate) fn new(path: PathBuf, purge: Arc<PurgeQueue>) -> Self {
+    fn new(path: PathBuf, purge: Arc<PurgeQueue>) -> Self {
         FileLifetime { path, obsolete: AtomicBool::new(false), purge }
     }
 
-    pub(crate) fn mark(&self) {
+    fn mark(&self) {
         // The caller holds the handle, so it is dropped after this.
         self.purge.expect(&self.path);
         let before = self.obsolete.swap(true, Ordering::AcqRel);
@@ -508,11 +514,12 @@ mod tests {
         let reader = ending.clone();
         ending.mark();
         drop(ending);
+        assert!(purge.has(path) && !purge.has(Path::new("other")));
         assert_eq!((purge.still_read(), purge.unread()), (vec![path.into()], vec![]));
         assert!(purge.is_empty(), "a reader has it");
         drop(reader);
         assert_eq!((purge.still_read(), purge.unread()), (vec![], vec![path.into()]));
-        assert_eq!(purge.take(), [path]);
+        assert_eq!(purge.take(), BTreeSet::from([path.to_path_buf()]));
         let live = FileLifetime::new("db/00000008.seg".into(), purge.clone());
         drop(live);
         assert!(purge.is_empty() && purge.still_read().is_empty(), "it was never obsolete");

@@ -12,7 +12,7 @@
 //! [`pinning`], of the purge queue and of the versions alive. (`hard_links` of the set comes before
 //! all of them.)
 
-mod alive;
+pub mod alive;
 pub mod batch_places;
 pub mod build;
 pub mod built_in_merges;
@@ -105,15 +105,19 @@ impl LiveSegment {
     /// Returns the bytes that the file takes on disk once its holes are punched; `None` while it is
     /// being written and may be preallocated.
     pub fn allocated(&self) -> Option<u64> {
-        let holes: u64 = self.holes.iter().map(|&(_, len)| len).sum();
         let length = self.sealed?.next_multiple_of(FILE_BLOCK_BYTES);
-        Some(length.saturating_sub(holes))
+        Some(length.saturating_sub(hole_bytes(&self.holes)))
     }
 
     /// Returns true if any of these bytes lies in a hole, so that its content may be lost.
     pub fn is_punched(&self, offset: u64, length: u64) -> bool {
         is_punched(&self.holes, offset, length)
     }
+}
+
+/// Returns the bytes of all holes together.
+pub fn hole_bytes(holes: &Holes) -> u64 {
+    holes.iter().map(|&(_, len)| len).sum()
 }
 
 /// Returns true if any of `length` bytes from `offset` on lies in one of `holes`.

@@ -8,7 +8,7 @@ use crate::costly_check;
 use crate::env::Env;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::env::threads::is_panicking;
-use crate::version::alive::Alive;
+use crate::version::alive::{Alive, AliveVersion};
 use crate::version::build::{Removed, VersionBuilder, state_of};
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, TableContext, names};
@@ -135,7 +135,7 @@ impl VersionSet {
     pub fn new(parts: VersionSetParts) -> Self {
         let current = Arc::new(parts.version);
         let alive = Alive::default();
-        alive.note(current.number, &current.mark);
+        alive.note(&current, parts.env.clock.now());
         VersionSet {
             env: parts.env,
             tables: parts.tables,
@@ -231,7 +231,7 @@ impl VersionSet {
         assert!(self.files != FilesOf::Us, "whoever writes makes its versions itself");
         let version = Arc::new(version);
         let removed = Removed::between(&self.current.load(), &version);
-        self.alive.note(version.number, &version.mark);
+        self.alive.note(&version, self.env.clock.now());
         self.current.store(version.clone());
         let mut followed = Ok(());
         let keyspaces = self.keyspaces();
@@ -270,7 +270,21 @@ impl VersionSet {
     /// Returns the number of the oldest version that is still held, by a reader or by a job that
     /// began when it was current.
     pub fn oldest_alive(&self) -> u64 {
-        self.alive.oldest().unwrap_or_else(|| self.current.load().number)
+        self.oldest().number
+    }
+
+    /// Returns that version, and since when another one is in force.
+    pub fn oldest(&self) -> AliveVersion {
+        self.alive.oldest().unwrap_or_else(|| self.in_force())
+    }
+
+    /// Returns the oldest version whose files somebody holds.
+    pub fn oldest_with_files(&self) -> AliveVersion {
+        self.alive.oldest_with_files().unwrap_or_else(|| self.in_force())
+    }
+
+    fn in_force(&self) -> AliveVersion {
+        AliveVersion { number: self.current.load().number, superseded_at: None }
     }
 
     /// Returns the context that tables and segments of this database are opened with.
@@ -383,7 +397,7 @@ impl VersionSet {
         // I2: what is before the head is not replayed any more.
         debug_assert!(version.head >= base.head, "the head of the log only moves forward");
         let version = Arc::new(version);
-        self.alive.note(version.number, &version.mark);
+        self.alive.note(&version, self.env.clock.now());
         // I5: before readers get the next version, so that a consumer of the change feed finds each
         // segment in one of the two.
         let publish = || self.current.store(version.clone());

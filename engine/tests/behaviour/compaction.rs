@@ -40,7 +40,12 @@ fn after_everything_is_deleted_nearly_nothing_is_left() {
     drop(db);
     let db = common::open(dir.path());
     db.wait_idle().unwrap();
-    assert!(bytes_of(dir.path()) < 25_000, "{}", bytes_of(dir.path()));
+    // What is left: the last segment of the log, however full it was, and the manifest, whose
+    // length depends on how the background threads shared the work.
+    let segments = common::bytes_of(dir.path(), ".seg");
+    assert_eq!(common::files(dir.path(), ".seg").len(), 1);
+    assert!(segments <= common::tiny().segment_bytes, "{segments}");
+    assert!(bytes_of(dir.path()) - segments < 16_000, "{}", bytes_of(dir.path()));
     assert!(db.default_keyspace().iter().next().is_none());
 }
 

@@ -6,6 +6,7 @@ use crate::script::value;
 use cleavedb::env::Env;
 use cleavedb::env::sim::Simulation;
 use cleavedb::{Db, Durability, GcOptions, KeyspaceOptions, Options, Separation, WriteOptions};
+use std::sync::Mutex;
 use std::time::Duration;
 
 const SEED: u64 = 5;
@@ -64,7 +65,18 @@ fn put(db: &Db, number: usize, version: usize, synced: SyncedPart) {
     db.default_keyspace().put_with(format!("k{number:05}"), value, &options).unwrap();
 }
 
-/// Overwrites the store at random twice. Returns the most space per live byte on the way, and
+/// Overwrites the store at random twice. Returns the most space on the way.
+fn overwrite_all(db: &Db, simulation: &Simulation, synced: SyncedPart) -> u64 {
+    let mut most = 0;
+    for count in 0..2 * KEYS {
+        let number = (count.wrapping_mul(2_654_435_761) >> 7) % KEYS;
+        put(db, number, 1 + count, synced);
+        most = most.max(simulation.used());
+    }
+    most
+}
+
+/// Loads the store and overwrites it. Returns the most space per live byte on the way, and
 /// that after a while without writes.
 fn overwrite(
     env: &Env,
@@ -75,12 +87,7 @@ fn overwrite(
     let db = open(env, options);
     (0..KEYS).for_each(|number| put(&db, number, 0, synced));
     db.wait_idle().unwrap();
-    let mut most = 0;
-    for count in 0..2 * KEYS {
-        let number = (count.wrapping_mul(2_654_435_761) >> 7) % KEYS;
-        put(&db, number, 1 + count, synced);
-        most = most.max(simulation.used());
-    }
+    let most = overwrite_all(&db, simulation, synced);
     env.threads.sleep(Duration::from_secs(120));
     db.wait_idle().unwrap();
     let settled = simulation.used();
@@ -139,4 +146,32 @@ fn space_stays_near_a_tight_ceiling_wherever_values_are_separated() {
             });
         }
     }
+}
+
+/// What a reader holds for long is beyond the bounds of space, so no writer waits for it.
+#[test]
+fn writers_do_not_wait_for_what_an_iterator_holds() {
+    let time = |holds: bool| {
+        let taken = Mutex::new(Duration::ZERO);
+        simulate(SEED, STEPS, |env, simulation| {
+            let db = open(env, tight(Separation::AtWrite));
+            (0..KEYS).for_each(|number| put(&db, number, 0, None));
+            db.pause_gc();
+            (0..KEYS / 2).for_each(|number| put(&db, number, 1, None));
+            db.flush().unwrap();
+            let iter = db.default_keyspace().iter();
+            let iter = holds.then_some(iter);
+            db.resume_gc();
+            db.wait_idle().unwrap();
+            env.threads.sleep(Duration::from_secs(10));
+            let begun = env.clock.now();
+            let most = overwrite_all(&db, simulation, None);
+            *taken.lock().unwrap() = env.clock.now() - begun;
+            println!("held {holds}: {most} bytes at most");
+            drop(iter);
+        });
+        taken.into_inner().unwrap()
+    };
+    let (with, without) = (time(true), time(false));
+    assert!(with < without * 5 / 4, "{with:?} instead of {without:?}");
 }

@@ -52,8 +52,8 @@ impl Collector {
         }
         let (facts, plan, bounds, mode) = (&now.facts, &now.plan, &now.bounds, now.mode);
         let stall_controller = self.committer.stall_controller();
-        // Holes that are only recorded still take their blocks. Nothing is to be picked for them,
-        // but writers wait for them as well, unless a reader delays them.
+        // What was freed takes its blocks until nobody holds it. Nothing is to be picked for it,
+        // but writers wait for it as well, unless somebody has held it for long.
         let (allocated, live) = (now.occupied, facts.live_bytes);
         let pending = allocated - facts.allocated();
         let ceiling = bounds.ceiling(live);

@@ -2,6 +2,7 @@
 
 use super::situation::Situation;
 use super::{Collector, CollectorState};
+use crate::base::pointer::SegmentId;
 use crate::events::Event;
 use crate::gc::copying::{CopyMemory, Failure};
 use crate::gc::facts::{How, relocated_bytes};
@@ -75,17 +76,23 @@ impl Collector {
         least.is_some_and(|least| least <= self.committer.room_for_job())
     }
 
-    /// Returns true if the next relocation would pass the ceiling together with a flush that is
-    /// due, and perhaps not after it, when the log of what was flushed is gone. A flush that fails
-    /// is not waited for (I9).
-    pub(super) fn waits_for_flush(&self, state: &CollectorState, now: &Situation) -> bool {
+    /// Returns true if a flush goes before the relocation of `group`, because it is due and both
+    /// would pass the ceiling. A flush that fails is not waited for (I9), nor does a relocation
+    /// that failed wait before it is tried again.
+    pub(super) fn is_flush_first(
+        &self,
+        state: &mut CollectorState,
+        now: &Situation,
+        group: &[VictimRecords],
+    ) -> bool {
         let segments = &state.knowledge.liveness_scan.segments;
-        let victims = now.plan.victims.iter().filter(|it| it.gain.how == How::Relocate);
-        let listed = |victim: &Victim| segments.get(&victim.id).filter(|it| it.list.is_some());
-        let moved = victims.filter_map(listed).map(|live| live.bytes).next();
-        let fails = || self.runtime.health.failed_job(|job| matches!(job, JobKind::Flush(_)));
-        let waits = |moved| now.bounds.is_flush_first(&now.facts, now.occupied, moved);
-        moved.is_some_and(waits) && fails().is_none()
+        let moved = group.iter().filter_map(|victim| segments.get(&victim.id));
+        let moved = moved.map(|live| live.bytes).sum();
+        let fails = |job| matches!(job, JobKind::Flush(_) | JobKind::ValueGc);
+        let has_no_room = !group.is_empty()
+            && !now.bounds.has_room_for_both(&now.facts, now.occupied, moved)
+            && self.runtime.health.failed_job(fails).is_none();
+        state.flush_turn.is_first(has_no_room, self.runtime.counters.flushes.get())
     }
 
     fn count(&self, state: &mut CollectorState, report: &MoveReport, time: Duration) {
@@ -109,6 +116,17 @@ impl Collector {
         Overwritten::gather(since, &self.committer, snapshots, || self.views())
     }
 
+    /// Returns the victims of `group`, with the bytes that each takes on disk: holes that are not
+    /// punched yet are among them.
+    fn allocated(&self, state: &CollectorState, group: &[VictimRecords]) -> Vec<(SegmentId, u64)> {
+        let version = self.runtime.set.current();
+        let allocated = |id| {
+            let allocated = version.segments.get(&id)?.allocated()?;
+            Some((id, allocated + state.puncher.pending_bytes(id)))
+        };
+        group.iter().filter_map(|victim| allocated(victim.id)).collect()
+    }
+
     pub(super) fn relocate(
         &self,
         state: &mut CollectorState,
@@ -116,10 +134,7 @@ impl Collector {
     ) -> Result<MoveReport, Failure> {
         let clock = &self.runtime.env.clock;
         let begun = clock.now();
-        let version = self.runtime.set.current();
-        let allocated = |id| Some((id, version.segments.get(&id)?.allocated()?));
-        let leaving: Vec<_> = group.iter().filter_map(|it| allocated(it.id)).collect();
-        drop(version);
+        let freed = self.allocated(state, &group);
         let moved = match self.overwritten(state) {
             Ok(overwritten) => {
                 let most_bytes = self.options.memory_bytes / COPY_PART;
@@ -132,7 +147,8 @@ impl Collector {
             Ok(report) => {
                 let time = clock.since(begun);
                 state.has_freed |= report.segments > 0;
-                state.leaving.note(&leaving, clock.now());
+                state.held.add(&self.runtime, &freed);
+                state.puncher.forget_freed(&self.runtime.set.current());
                 self.runtime.emit(Event::SegmentsRelocated {
                     segments: report.segments,
                     bytes_moved: report.bytes_moved,

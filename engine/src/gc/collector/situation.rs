@@ -20,7 +20,7 @@ pub(super) struct Situation {
     pub(super) bounds: SpaceBounds,
     /// The mode in which GC works on these facts.
     pub(super) mode: Mode,
-    /// The bytes that files take, with those that were freed lately and are not given back yet.
+    /// The bytes that files take, with those that were freed and come back soon.
     pub(super) occupied: u64,
     pub(super) plan: GcPlan,
 }
@@ -37,9 +37,8 @@ impl Collector {
         let mode = bounds.mode_at(mode, facts.allocated(), facts.live_bytes);
         let discardable = DiscardableRule::of(&self.options);
         let policy = Policy { mode, bounds, discardable, punch: self.punch_cost(state) };
-        let (tables, clock) = (self.runtime.set.tables(), &self.runtime.env.clock);
-        let leaving = state.leaving.bytes(&tables.dir, &tables.purge, clock.now());
-        let pending = leaving + state.puncher.expected_bytes(&self.runtime);
+        let context = &self.runtime;
+        let pending = state.held.bytes(context) + state.puncher.expected_bytes(context);
         Situation {
             plan: pick(&facts, &policy),
             occupied: facts.allocated().saturating_add(pending),

@@ -29,17 +29,17 @@ use crate::base::pointer::SegmentId;
 use crate::base::size::FILE_BLOCK_BYTES;
 use crate::env::fs::File;
 use crate::gc::facts::PunchCost;
-use crate::gc::leaving::JOB_TIME;
+use crate::gc::held::OldestHolder;
 use crate::gc::punch::cost::Costs;
-use crate::gc::punch::runs::{PunchRange, runs_to_punch, sum_up, total, union};
+use crate::gc::punch::runs::{PunchRange, runs_to_punch, sum_up, union};
 use crate::gc::relocate::VictimRecords;
 use crate::segment::SegmentKind;
 use crate::throttle::reads::IoPriority;
-use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::SegmentHandle;
 use crate::version::job::{JobError, JobResult};
 use crate::version::runtime::Runtime;
+use crate::version::{Version, hole_bytes};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -62,12 +62,10 @@ pub struct Puncher {
 }
 
 /// The recorded holes of one segment that are not punched yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pending {
     /// The first version that has the holes.
     since: u64,
-    /// The time at which the last of them were recorded.
-    recorded_at: Duration,
     /// The ranges still to punch as offset and length.
     ranges: VecDeque<(u64, u64)>,
     /// The bytes that come back with them, about.
@@ -116,14 +114,13 @@ impl Puncher {
             Ok(Edit::new(found.iter().map(change).collect()))
         };
         let version = context.set.apply(plan, &[], None)?;
-        let now = context.env.clock.now();
         for (id, runs) in found {
             let runs_of_segment = sum_up(&runs);
             declared.segments += 1;
             declared.calls += runs_of_segment.count;
             declared.bytes += runs_of_segment.bytes;
             let ranges = runs.into_iter().map(|run| (run.offset, run.len));
-            self.wait_for(&version, now, id, ranges, runs_of_segment.bytes);
+            self.wait_for(&version, id, ranges, runs_of_segment.bytes);
         }
         Ok(declared)
     }
@@ -131,14 +128,15 @@ impl Puncher {
     fn wait_for(
         &mut self,
         version: &Version,
-        now: Duration,
         id: SegmentId,
         ranges: impl Iterator<Item = (u64, u64)>,
         bytes: u64,
     ) {
-        let pending = self.pending.entry(id).or_default();
-        assert!(pending.since <= version.number, "I5: later holes wait for later versions");
-        (pending.since, pending.recorded_at) = (version.number, now);
+        let (since, not_before) = (version.number, Duration::ZERO);
+        let new = Pending { since, ranges: VecDeque::new(), bytes: 0, not_before, error: None };
+        let pending = self.pending.entry(id).or_insert(new);
+        assert!(pending.since <= since, "I5: later holes wait for later versions");
+        pending.since = since;
         pending.ranges.extend(ranges);
         pending.bytes += bytes;
     }
@@ -150,8 +148,7 @@ impl Puncher {
             self.is_resumed = true;
         }
         let version = context.set.current();
-        // A segment that was freed in another way needs no holes.
-        self.pending.retain(|id, _| version.segments.contains_key(id));
+        self.forget_freed(&version);
         let Some(id) = self.next(context) else {
             return Ok(false);
         };
@@ -168,20 +165,29 @@ impl Puncher {
         outcome
     }
 
+    /// Forgets the holes of segments that were freed in another way.
+    pub fn forget_freed(&mut self, version: &Version) {
+        self.pending.retain(|id, _| version.segments.contains_key(id));
+    }
+
+    /// Returns the bytes of recorded holes in this segment that still take blocks.
+    pub fn pending_bytes(&self, id: SegmentId) -> u64 {
+        self.pending.get(&id).map_or(0, |pending| pending.bytes)
+    }
+
     /// Returns the error that keeps recorded holes from being punched.
     pub fn error(&self) -> Option<&Error> {
         self.pending.values().find_map(|pending| pending.error.as_ref())
     }
 
-    /// Returns the bytes of recorded holes that still take blocks and are about to be punched:
-    /// those that are due, and those that wait for a job which may hold them. What a reader has
-    /// held for longer is beyond the bounds of space, as all that readers hold.
+    /// Returns the bytes of recorded holes that still take blocks and come back soon: those that
+    /// are due, and those that wait for somebody who has not held them for long.
     pub fn expected_bytes(&self, context: &Runtime) -> u64 {
         if self.pending.is_empty() {
             return 0;
         }
-        let (now, oldest) = (context.env.clock.now(), context.set.oldest_alive());
-        let is_expected = |it: &&Pending| it.is_due(now, oldest) || it.may_wait_for_job(now);
+        let (now, oldest) = (context.env.clock.now(), OldestHolder::of(context));
+        let is_expected = |it: &&Pending| it.not_before <= now && oldest.gives_back(it.since);
         self.pending.values().filter(is_expected).map(|pending| pending.bytes).sum()
     }
 
@@ -198,8 +204,8 @@ impl Puncher {
         if self.pending.is_empty() {
             return None;
         }
-        let (now, oldest) = (context.env.clock.now(), context.set.oldest_alive());
-        self.pending.iter().find(|(_, pending)| pending.is_due(now, oldest)).map(|(&id, _)| id)
+        let (now, oldest) = (context.env.clock.now(), OldestHolder::of(context));
+        self.pending.iter().find(|(_, pending)| pending.is_due(now, &oldest)).map(|(&id, _)| id)
     }
 
     /// Looks for holes that an earlier opening recorded and did not punch, or that a crash undid.
@@ -207,18 +213,18 @@ impl Puncher {
     /// Where the file system compresses, the difference may be smaller; then some blocks stay until
     /// the segment goes.
     fn resume(&mut self, context: &Runtime) {
-        let (version, now) = (context.set.current(), context.env.clock.now());
+        let version = context.set.current();
         for (&id, live) in version.segments.iter() {
             let Some(length) = live.sealed else { continue };
             let Some(least) = live.holes.iter().map(|&(_, len)| len).min() else { continue };
             let file = context.set.tables().files.get(live.handle.path());
             let allocated = file.ok().and_then(|file| file.allocated().ok());
             let wanted =
-                length.next_multiple_of(FILE_BLOCK_BYTES).saturating_sub(total(&live.holes));
+                length.next_multiple_of(FILE_BLOCK_BYTES).saturating_sub(hole_bytes(&live.holes));
             // If the space can't be determined, punching again does no harm, or reports the error.
             let due = allocated.map_or(least, |allocated| allocated.saturating_sub(wanted));
             if due >= least {
-                self.wait_for(&version, now, id, live.holes.iter().copied(), due);
+                self.wait_for(&version, id, live.holes.iter().copied(), due);
             }
         }
     }
@@ -283,13 +289,8 @@ impl Puncher {
 impl Pending {
     /// Returns true if the holes can be punched now. I5: a reader or a job that holds a version
     /// from before the edit may need these bytes; later ones can't find them.
-    fn is_due(&self, now: Duration, oldest_alive: u64) -> bool {
-        self.since <= oldest_alive && self.not_before <= now
-    }
-
-    /// Returns true if the holes are so new that a job may hold a version from before them.
-    fn may_wait_for_job(&self, now: Duration) -> bool {
-        self.error.is_none() && now.saturating_sub(self.recorded_at) < JOB_TIME
+    fn is_due(&self, now: Duration, oldest: &OldestHolder) -> bool {
+        oldest.has_passed(self.since) && self.not_before <= now
     }
 
     fn go_on(

@@ -7,7 +7,7 @@
 use crate::gc::facts::DeadRuns;
 use crate::gc::record_list::{LiveRecord, RecordList};
 use crate::segment::SegmentKind;
-use crate::version::{HOLE_UNIT, Holes, LiveSegment};
+use crate::version::{HOLE_UNIT, Holes, LiveSegment, hole_bytes};
 
 /// The most holes of a segment; one that would have more is moved instead. Each hole is an extent
 /// for the file system to keep, and some bytes in every manifest.
@@ -139,15 +139,10 @@ pub fn union(holes: &Holes, runs: &[PunchRange]) -> Holes {
     }
     debug_assert!(
         joined.iter().map(|&(_, len)| len).sum::<u64>()
-            == total(holes) + runs.iter().map(|run| run.fresh).sum::<u64>(),
+            == hole_bytes(holes) + runs.iter().map(|run| run.fresh).sum::<u64>(),
         "the fresh bytes of the ranges are what the holes grow by"
     );
     joined.into()
-}
-
-/// Returns the bytes of all holes together.
-pub fn total(holes: &Holes) -> u64 {
-    holes.iter().map(|&(_, len)| len).sum()
 }
 
 #[cfg(test)]
@@ -247,7 +242,7 @@ mod tests {
         let runs = [around, run(84 * K, 4 * K, 4 * K), run(60 * K, 4 * K, 4 * K)];
         let grown = union(&holes, &runs);
         assert_eq!(*grown, [(4 * K, 36 * K), (60 * K, 4 * K), (80 * K, 8 * K)]);
-        assert_eq!(total(&grown), 48 * K);
+        assert_eq!(hole_bytes(&grown), 48 * K);
         assert_eq!(union(&holes, &[]), holes);
     }
 
@@ -285,7 +280,7 @@ mod tests {
             }
             let all = union(&holes, &found);
             let fresh: u64 = found.iter().map(|run| run.fresh).sum();
-            assert_eq!(total(&all), total(&holes) + fresh);
+            assert_eq!(hole_bytes(&all), hole_bytes(&holes) + fresh);
         }
     }
 }
