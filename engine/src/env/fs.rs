@@ -178,6 +178,12 @@ pub const USUAL_READ_AHEAD_BYTES: u64 = 128 << 10;
 pub trait Fs: Send + Sync {
     /// Creates a file that must not exist, for reading and writing, with mode 0600.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Creates a file as [`Fs::create`] does, which is written from front to back and synced, with
+    /// bytes that are not read soon. Where the system supports it, such writes take no page of its
+    /// cache.
+    fn create_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.create(path)
+    }
     /// Opens an existing regular file for reading; a symbolic link is followed.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens a file as [`Fs::open`] does, for long reads of bytes that will not be read again soon.

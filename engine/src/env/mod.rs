@@ -14,6 +14,8 @@ pub mod budget;
 pub mod clock;
 #[cfg(target_os = "linux")]
 mod direct_read;
+#[cfg(target_os = "linux")]
+mod direct_write;
 mod file_system;
 pub mod fork;
 pub mod fs;

@@ -5,6 +5,8 @@
 
 #[cfg(target_os = "linux")]
 use super::direct_read::DirectRead;
+#[cfg(target_os = "linux")]
+use super::direct_write::DirectWrite;
 use super::fork::Process;
 use super::fs::{AccessPattern, Directory, File, Fs, Hold, Lock, Measure, NameKind};
 use super::links::{self, OsDirectory};
@@ -299,6 +301,15 @@ impl Fs for OsFs {
                 file => return Ok(OsFile::share(file?)),
             }
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn create_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = self.create(path)?;
+        let direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path);
+        // Without direct writes, or without a thread for them, the plain file is used.
+        let direct = direct.and_then(|direct| DirectWrite::new(file.clone(), direct));
+        Ok(direct.map(|direct| Arc::new(direct) as _).unwrap_or(file))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {

@@ -115,6 +115,11 @@ impl<'a> VictimReader<'a> {
         is_there
     }
 
+    /// Returns true if something in this sorted segment was not in the page cache.
+    fn is_missed(&self) -> bool {
+        self.handle.segment.kind() == SegmentKind::Sorted && !self.asks_cache.get()
+    }
+
     /// Reads a run to the beginning of `bytes`.
     fn read(&self, run: &RecordRun<'_>, bytes: &mut [u8]) -> Result<(), Failure> {
         if self.read_cached(&mut bytes[..run.needed], run.start) {
@@ -173,6 +178,8 @@ pub fn copy(
             }
             let loaded = Loaded::read(context, sources, &chunk, memory.buffer)?;
             read += loaded.read;
+            // What nobody has read lately need not come into the cache now. What is there stays.
+            output.write_around_cache(sources.iter().all(VictimReader::is_missed));
             context.check_closing()?;
             copy_loaded(sources, &loaded, overwritten, output)?;
         }

@@ -53,6 +53,8 @@ pub struct SegmentOutput<'a> {
     /// A segment is closed once it has this many bytes.
     split_bytes: u64,
     priority: IoPriority,
+    /// True if segments are written around the page cache.
+    is_direct: bool,
     open: Option<OpenSegment>,
     /// Bytes of the open segment that were charged to the budget.
     spent: u64,
@@ -72,6 +74,7 @@ impl<'a> SegmentOutput<'a> {
             runtime,
             split_bytes,
             priority,
+            is_direct: false,
             open: None,
             spent: 0,
             unnamed: 0,
@@ -86,6 +89,11 @@ impl<'a> SegmentOutput<'a> {
     pub fn held_by_memtables(mut self) -> Self {
         self.from = WrittenFrom::Memtables;
         self
+    }
+
+    /// Has the segments that are begun from now on written around the page cache, or not.
+    pub fn write_around_cache(&mut self, is_direct: bool) {
+        self.is_direct = is_direct;
     }
 
     /// Adds the record of the commit `seqno` and returns the pointer to it.
@@ -156,7 +164,9 @@ impl<'a> SegmentOutput<'a> {
         let tables = self.runtime.set.tables();
         let id = SegmentId(self.runtime.set.allocate()?);
         let path = names::segment(&tables.dir, id);
-        let file = self.runtime.env.fs.create(&path).doing("create a sorted segment", &path)?;
+        let fs = &self.runtime.env.fs;
+        let created = if self.is_direct { fs.create_direct(&path) } else { fs.create(&path) };
+        let file = created.doing("create a sorted segment", &path)?;
         self.created.push(path.clone());
         let epoch = self.runtime.env.random.next_u64();
         let (database, kind) = (tables.identity.id, SegmentKind::Sorted);

@@ -1,6 +1,8 @@
 //! Tests on whole databases. In many of them segments were relocated by hand: what value GC leaves
 //! behind is read, checked, copied, opened and repaired like anything else.
 
+#[cfg(target_os = "linux")]
+mod around_cache;
 mod bounded;
 pub(crate) mod by_hand;
 mod dropped;

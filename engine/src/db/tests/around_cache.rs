@@ -1,0 +1,85 @@
+//! What is not in the page cache when value GC moves it is not there afterwards, either.
+
+use super::relocated::files;
+use crate::env::fs::Fs;
+use crate::{Db, GcOptions, KeyspaceOptions, Options, Separation, doc_dir};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+const KEYS: u32 = 300;
+
+fn key(number: u32) -> Vec<u8> {
+    format!("{number:04}").into_bytes()
+}
+
+fn value(number: u32) -> Vec<u8> {
+    vec![number as u8; 3000 + number as usize]
+}
+
+/// Creates a database whose values are in sorted segments, two thirds of them dead.
+fn fill(dir: &Path) -> Db {
+    let separation = Separation::AtFlush;
+    let keyspace =
+        KeyspaceOptions { separation, separation_threshold: 200, ..KeyspaceOptions::default() };
+    let gc = GcOptions { automatic: false, punch: false, ..GcOptions::default() };
+    let options = Options { segment_bytes: 256 << 10, keyspace, gc, ..Options::default() };
+    let db = Db::builder(dir).options(options).open().unwrap();
+    let keys = db.default_keyspace();
+    (0..KEYS).for_each(|number| keys.put(key(number), value(number)).unwrap());
+    keys.flush().unwrap();
+    (0..KEYS).filter(|it| it % 3 > 0).for_each(|number| keys.delete(key(number)).unwrap());
+    keys.flush().unwrap();
+    db
+}
+
+/// Returns true if the first block of this file is in the page cache.
+fn is_cached(fs: &dyn Fs, path: &Path) -> bool {
+    fs.open(path).unwrap().read_cached(&mut [0], 0)
+}
+
+/// Returns true if this file system writes and reads around the page cache.
+fn has_direct_writes(fs: &dyn Fs, path: &Path) -> bool {
+    let file = fs.create_direct(path).unwrap();
+    file.write_at(&[1; 8192], 0).unwrap();
+    file.sync().unwrap();
+    !is_cached(fs, path)
+}
+
+fn evict(path: &Path) {
+    let file = std::fs::File::open(path).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+}
+
+#[test]
+fn values_that_nobody_reads_are_moved_around_the_page_cache() {
+    for is_evicted in [false, true] {
+        let dir = doc_dir(&format!("around-cache-{is_evicted}"));
+        let db = fill(&dir);
+        let fs = &*db.core.runtime.env.fs;
+        let before: BTreeSet<_> = files(&dir, ".seg").into_iter().collect();
+        if is_evicted {
+            before.iter().for_each(|path| evict(path));
+            let keeps_all = before.iter().any(|path| is_cached(fs, path));
+            if keeps_all || !has_direct_writes(fs, &dir.join("probe")) {
+                println!("this file system always uses the page cache");
+                return;
+            }
+        }
+        assert!(db.gc().unwrap().values_moved >= u64::from(KEYS / 3));
+        let made: Vec<_> =
+            files(&dir, ".seg").into_iter().filter(|path| !before.contains(path)).collect();
+        assert!(!made.is_empty(), "what is live is somewhere else");
+        if is_evicted {
+            assert!(!made.iter().any(|path| is_cached(fs, path)), "they went around the cache");
+        }
+        let keys = db.default_keyspace();
+        for number in 0..KEYS {
+            let found = keys.get(key(number)).unwrap().map(|value| value.to_vec());
+            assert_eq!(found, (number % 3 == 0).then(|| value(number)));
+        }
+        assert!(db.check().unwrap().is_clean());
+        db.close().unwrap();
+        let again = Db::builder(&dir).open().unwrap();
+        assert_eq!(again.default_keyspace().iter().count(), KEYS as usize / 3);
+    }
+}

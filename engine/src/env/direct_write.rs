@@ -1,0 +1,310 @@
+//! Writes of a new file around the page cache, from front to back. Value GC moves what nobody has
+//! read lately; through the cache each block would take a page, of which some other is robbed where
+//! memory is short, and processor time for copying it and writing it back
+//! (`bench/record/2026-11-28-direct-writes.md`).
+//!
+//! A direct write transfers whole blocks of block-aligned memory. So bytes are gathered in two
+//! buffers: a thread writes one while the other is filled. The last, partial block goes through the
+//! page cache, with the sync.
+//!
+//! Lock: `state`, a leaf, held while a buffer waits for the device.
+
+use super::aligned::{AlignedBuffer, BLOCK_BYTES};
+use super::fork::{OfProcess, Process};
+use super::fs::{AccessPattern, File};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// Length of a buffer in bytes, which is written in one call.
+const BUFFER_BYTES: usize = 512 << 10;
+
+/// A new file that is written around the page cache.
+pub(super) struct DirectWrite {
+    /// The file opened through the page cache.
+    file: Arc<dyn File>,
+    state: Mutex<WriteState>,
+    process: Process,
+}
+
+struct WriteState {
+    /// The offset of the first byte in `buffer`; a block begins there.
+    start: u64,
+    /// The number of bytes in `buffer`.
+    filled: usize,
+    buffer: AlignedBuffer,
+    /// The buffers that are neither filled nor written.
+    spare: Vec<AlignedBuffer>,
+    /// The number of buffers that the thread has.
+    under_way: usize,
+    /// The way to the thread; `None` only while this is dropped.
+    to_write: Option<SyncSender<FullBuffer>>,
+    written: Receiver<(AlignedBuffer, io::Result<()>)>,
+    thread: Option<OfProcess<JoinHandle<()>>>,
+    /// True once a write has failed: what was written is then unknown.
+    has_failed: bool,
+}
+
+/// A buffer of whole blocks on its way to the device.
+struct FullBuffer {
+    buffer: AlignedBuffer,
+    len: usize,
+    offset: u64,
+}
+
+impl DirectWrite {
+    /// Wraps `file`, which is empty; `direct` is the same file, open for writing with `O_DIRECT`.
+    /// Fails if the system has no thread left.
+    pub(super) fn new(file: Arc<dyn File>, direct: fs::File) -> io::Result<DirectWrite> {
+        let (to_write, full) = sync_channel::<FullBuffer>(1);
+        let (done, written) = sync_channel(2);
+        let through_cache = file.clone();
+        let write = move || {
+            for FullBuffer { mut buffer, len, offset } in full {
+                let blocks = &buffer.at_least(len)[..len];
+                let outcome = write_blocks(&direct, &*through_cache, blocks, offset);
+                if done.send((buffer, outcome)).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("cleavedb-write".to_owned()).spawn(write)?;
+        let state = WriteState {
+            start: 0,
+            filled: 0,
+            buffer: AlignedBuffer::new(BUFFER_BYTES),
+            spare: vec![AlignedBuffer::new(BUFFER_BYTES)],
+            under_way: 0,
+            to_write: Some(to_write),
+            written,
+            thread: Some(OfProcess::new(thread)),
+            has_failed: false,
+        };
+        Ok(DirectWrite { file, state: Mutex::new(state), process: Process::this() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, WriteState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes all that was gathered.
+    fn settle(&self) -> io::Result<()> {
+        self.process.check_io()?;
+        let mut state = self.state();
+        let whole = state.filled - state.filled % BLOCK_BYTES;
+        let (tail, at) = (state.filled - whole, state.start + whole as u64);
+        let mut bytes = [0; BLOCK_BYTES];
+        let gathered = &state.buffer.at_least(BUFFER_BYTES)[whole..whole + tail];
+        bytes[..tail].copy_from_slice(gathered);
+        if whole > 0 {
+            state.filled = whole;
+            state.send()?;
+        }
+        while state.under_way > 0 {
+            state.take_back()?;
+        }
+        state.check()?;
+        // The tail is a part of the next block that is gathered, too.
+        state.buffer.at_least(BUFFER_BYTES)[..tail].copy_from_slice(&bytes[..tail]);
+        (state.start, state.filled) = (at, tail);
+        if tail > 0 {
+            self.file.write_at(&bytes[..tail], at)?;
+        }
+        Ok(())
+    }
+}
+
+impl WriteState {
+    fn check(&self) -> io::Result<()> {
+        match self.has_failed {
+            true => Err(io::Error::other("an earlier write of the file failed")),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds bytes at the end.
+    fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let taken = bytes.len().min(BUFFER_BYTES - self.filled);
+            let room = &mut self.buffer.at_least(BUFFER_BYTES)[self.filled..self.filled + taken];
+            room.copy_from_slice(&bytes[..taken]);
+            (self.filled, bytes) = (self.filled + taken, &bytes[taken..]);
+            if self.filled == BUFFER_BYTES {
+                self.send()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the buffer, which has whole blocks, to the thread, and takes an empty one.
+    fn send(&mut self) -> io::Result<()> {
+        while self.spare.is_empty() {
+            self.take_back()?;
+        }
+        self.check()?;
+        let next = self.spare.pop().expect("one was taken back");
+        let buffer = std::mem::replace(&mut self.buffer, next);
+        let full = FullBuffer { buffer, len: self.filled, offset: self.start };
+        let to_write = self.to_write.as_ref().expect("it is there until the drop");
+        to_write.send(full).map_err(|_| io::Error::other("the writing thread is gone"))?;
+        self.under_way += 1;
+        (self.start, self.filled) = (self.start + self.filled as u64, 0);
+        Ok(())
+    }
+
+    /// Waits for a buffer that is being written.
+    fn take_back(&mut self) -> io::Result<()> {
+        let gone = |_| io::Error::other("the writing thread is gone");
+        let (buffer, outcome) = self.written.recv().map_err(gone)?;
+        self.under_way -= 1;
+        self.spare.push(buffer);
+        self.has_failed |= outcome.is_err();
+        outcome
+    }
+}
+
+/// Writes whole blocks around the cache; through it, where the file system can't.
+fn write_blocks(direct: &fs::File, file: &dyn File, blocks: &[u8], offset: u64) -> io::Result<()> {
+    match direct.write_all_at(blocks, offset) {
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {
+            file.write_at(blocks, offset)
+        }
+        outcome => outcome,
+    }
+}
+
+impl File for DirectWrite {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.settle()?;
+        self.file.read_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.process.check_io()?;
+        let mut state = self.state();
+        state.check()?;
+        if offset == state.start + state.filled as u64 {
+            return state.append(buf);
+        }
+        drop(state);
+        Err(io::Error::new(ErrorKind::InvalidInput, "the file is written from front to back"))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.settle()?;
+        self.file.sync()
+    }
+
+    fn start_writeback(&self, _: u64, _: u64) {}
+
+    fn len(&self) -> io::Result<u64> {
+        let state = self.state();
+        Ok(state.start + state.filled as u64)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.settle()?;
+        self.file.set_len(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.settle()?;
+        self.file.punch(offset, len)
+    }
+
+    fn allocated(&self) -> io::Result<u64> {
+        self.file.allocated()
+    }
+
+    fn links(&self) -> io::Result<u64> {
+        self.file.links()
+    }
+
+    fn advise(&self, advice: AccessPattern) {
+        self.file.advise(advice);
+    }
+
+    #[cfg(any(feature = "sim", feature = "io-uring"))]
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.file.descriptor()
+    }
+}
+
+impl Drop for DirectWrite {
+    fn drop(&mut self) {
+        // A child does not have the thread, and its parent's may hold the lock.
+        if self.process.is_gone() {
+            return;
+        }
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.to_write = None;
+        if let Some(thread) = state.thread.take().and_then(OfProcess::into_inner) {
+            // Nothing is written to the file any more once this returns, whoever removes it. A
+            // panic of the thread has failed the writes before.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fs::Fs;
+    use super::super::os::{OsFs, doc_dir};
+    use super::*;
+
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|number| (number * 7 / 3) as u8).collect()
+    }
+
+    fn create(name: &str) -> (OsFs, std::path::PathBuf, Arc<dyn File>) {
+        let dir = doc_dir(name);
+        let fs = OsFs(Process::this());
+        fs.create_dir_all(&dir).unwrap();
+        let path = dir.join("file");
+        let file = fs.create_direct(&path).unwrap();
+        (fs, path, file)
+    }
+
+    #[test]
+    fn what_is_appended_in_pieces_is_there_after_a_sync() {
+        let (fs, path, file) = create("direct-write");
+        let expected = bytes(5 * BUFFER_BYTES + 1234);
+        let (mut at, mut length) = (0, 64);
+        while at < expected.len() {
+            let end = (at + length).min(expected.len());
+            file.write_at(&expected[at..end], at as u64).unwrap();
+            assert_eq!(file.len().unwrap(), end as u64);
+            // Some syncs leave a part of a block, which later pieces complete.
+            if length % 5 == 0 {
+                file.sync().unwrap();
+                assert_eq!(fs.measure(&path).unwrap().len, end as u64);
+            }
+            (at, length) = (end, length * 3 % 300_007);
+        }
+        file.sync().unwrap();
+        let mut read = vec![0; expected.len() + 1];
+        let plain = fs.open(&path).unwrap();
+        assert_eq!(plain.read_at(&mut read, 0).unwrap(), expected.len());
+        assert!(read[..expected.len()] == expected[..]);
+        let mut last = [0; 100];
+        file.read_exact_at(&mut last, expected.len() as u64 - 100).unwrap();
+        assert_eq!(last, expected[expected.len() - 100..]);
+    }
+
+    #[test]
+    fn only_the_end_is_written_and_nothing_after_a_failure() {
+        let (_, path, file) = create("direct-write-order");
+        file.write_at(&[1; 100], 0).unwrap();
+        assert_eq!(file.write_at(&[1; 100], 50).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(file.write_at(&[1; 100], 200).unwrap_err().kind(), ErrorKind::InvalidInput);
+        // A file that is open for reading only refuses the writes of the thread.
+        let direct = fs::File::open(&path).unwrap();
+        let refused = DirectWrite::new(file, direct).unwrap();
+        let written = refused.write_at(&bytes(4 * BUFFER_BYTES), 0);
+        assert!(written.is_err() && refused.sync().is_err() && refused.sync().is_err());
+        assert!(refused.write_at(&[1], 4 * BUFFER_BYTES as u64).is_err());
+    }
+}
