@@ -26,7 +26,8 @@ const BUFFER_BYTES: usize = 512 << 10;
 pub(super) struct DirectWrite {
     /// The file opened through the page cache.
     file: Arc<dyn File>,
-    state: Mutex<WriteState>,
+    /// The rest; a child, which has no such thread, leaves it alone.
+    state: OfProcess<Mutex<WriteState>>,
     process: Process,
 }
 
@@ -43,9 +44,12 @@ struct WriteState {
     /// The way to the thread; `None` only while this is dropped.
     to_write: Option<SyncSender<FullBuffer>>,
     written: Receiver<(AlignedBuffer, io::Result<()>)>,
-    thread: Option<OfProcess<JoinHandle<()>>>,
+    /// The thread; `None` only while this is dropped.
+    thread: Option<JoinHandle<()>>,
     /// True once a write has failed: what was written is then unknown.
     has_failed: bool,
+    /// True if all of it was handed over to the system.
+    is_out: bool,
 }
 
 /// A buffer of whole blocks on its way to the device.
@@ -80,20 +84,26 @@ impl DirectWrite {
             under_way: 0,
             to_write: Some(to_write),
             written,
-            thread: Some(OfProcess::new(thread)),
+            thread: Some(thread),
             has_failed: false,
+            is_out: true,
         };
-        Ok(DirectWrite { file, state: Mutex::new(state), process: Process::this() })
+        let state = OfProcess::new(Mutex::new(state));
+        Ok(DirectWrite { file, state, process: Process::this() })
     }
 
-    fn state(&self) -> MutexGuard<'_, WriteState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> io::Result<MutexGuard<'_, WriteState>> {
+        self.process.check_io()?;
+        Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Writes all that was gathered.
     fn settle(&self) -> io::Result<()> {
-        self.process.check_io()?;
-        let mut state = self.state();
+        let mut state = self.state()?;
+        state.check()?;
+        if state.is_out {
+            return Ok(());
+        }
         let whole = state.filled - state.filled % BLOCK_BYTES;
         let (tail, at) = (state.filled - whole, state.start + whole as u64);
         let mut bytes = [0; BLOCK_BYTES];
@@ -106,14 +116,15 @@ impl DirectWrite {
         while state.under_way > 0 {
             state.take_back()?;
         }
-        state.check()?;
         // The tail is a part of the next block that is gathered, too.
         state.buffer.at_least(BUFFER_BYTES)[..tail].copy_from_slice(&bytes[..tail]);
         (state.start, state.filled) = (at, tail);
-        if tail > 0 {
-            self.file.write_at(&bytes[..tail], at)?;
-        }
-        Ok(())
+        let written = match tail {
+            0 => Ok(()),
+            _ => self.file.write_at(&bytes[..tail], at),
+        };
+        (state.has_failed, state.is_out) = (written.is_err(), written.is_ok());
+        written
     }
 }
 
@@ -127,6 +138,7 @@ impl WriteState {
 
     /// Adds bytes at the end.
     fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        self.is_out &= bytes.is_empty();
         while !bytes.is_empty() {
             let taken = bytes.len().min(BUFFER_BYTES - self.filled);
             let room = &mut self.buffer.at_least(BUFFER_BYTES)[self.filled..self.filled + taken];
@@ -149,7 +161,10 @@ impl WriteState {
         let buffer = std::mem::replace(&mut self.buffer, next);
         let full = FullBuffer { buffer, len: self.filled, offset: self.start };
         let to_write = self.to_write.as_ref().expect("it is there until the drop");
-        to_write.send(full).map_err(|_| io::Error::other("the writing thread is gone"))?;
+        if to_write.send(full).is_err() {
+            self.has_failed = true;
+            return Err(thread_is_gone());
+        }
         self.under_way += 1;
         (self.start, self.filled) = (self.start + self.filled as u64, 0);
         Ok(())
@@ -157,8 +172,10 @@ impl WriteState {
 
     /// Waits for a buffer that is being written.
     fn take_back(&mut self) -> io::Result<()> {
-        let gone = |_| io::Error::other("the writing thread is gone");
-        let (buffer, outcome) = self.written.recv().map_err(gone)?;
+        let Ok((buffer, outcome)) = self.written.recv() else {
+            self.has_failed = true;
+            return Err(thread_is_gone());
+        };
         self.under_way -= 1;
         self.spare.push(buffer);
         self.has_failed |= outcome.is_err();
@@ -166,11 +183,17 @@ impl WriteState {
     }
 }
 
+fn thread_is_gone() -> io::Error {
+    io::Error::other("the thread that writes the file has panicked")
+}
+
 /// Writes whole blocks around the cache; through it, where the file system can't.
 fn write_blocks(direct: &fs::File, file: &dyn File, blocks: &[u8], offset: u64) -> io::Result<()> {
     match direct.write_all_at(blocks, offset) {
         Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {
-            file.write_at(blocks, offset)
+            file.write_at(blocks, offset)?;
+            file.start_writeback(offset, blocks.len() as u64);
+            Ok(())
         }
         outcome => outcome,
     }
@@ -183,14 +206,17 @@ impl File for DirectWrite {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.process.check_io()?;
-        let mut state = self.state();
+        let mut state = self.state()?;
         state.check()?;
         if offset == state.start + state.filled as u64 {
             return state.append(buf);
         }
         drop(state);
         Err(io::Error::new(ErrorKind::InvalidInput, "the file is written from front to back"))
+    }
+
+    fn write_out(&self) -> io::Result<()> {
+        self.settle()
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -201,7 +227,7 @@ impl File for DirectWrite {
     fn start_writeback(&self, _: u64, _: u64) {}
 
     fn len(&self) -> io::Result<u64> {
-        let state = self.state();
+        let state = self.state()?;
         Ok(state.start + state.filled as u64)
     }
 
@@ -233,17 +259,13 @@ impl File for DirectWrite {
     }
 }
 
-impl Drop for DirectWrite {
+impl Drop for WriteState {
+    /// Waits for the thread: nothing is written to the file any more once this returns, whoever
+    /// removes it then.
     fn drop(&mut self) {
-        // A child does not have the thread, and its parent's may hold the lock.
-        if self.process.is_gone() {
-            return;
-        }
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        state.to_write = None;
-        if let Some(thread) = state.thread.take().and_then(OfProcess::into_inner) {
-            // Nothing is written to the file any more once this returns, whoever removes it. A
-            // panic of the thread has failed the writes before.
+        self.to_write = None;
+        if let Some(thread) = self.thread.take() {
+            // If the thread has panicked, the writes have failed.
             let _ = thread.join();
         }
     }
@@ -294,17 +316,36 @@ mod tests {
         assert_eq!(last, expected[expected.len() - 100..]);
     }
 
+    /// Returns a file whose whole blocks go to the file at `target`, and the rest to a plain one.
+    fn leading_to(name: &str, target: &str) -> DirectWrite {
+        let (fs, path, _) = create(name);
+        let plain = fs.create(&path.with_extension("plain")).unwrap();
+        let target = fs::OpenOptions::new().write(true).open(target).unwrap();
+        DirectWrite::new(plain, target).unwrap()
+    }
+
     #[test]
-    fn only_the_end_is_written_and_nothing_after_a_failure() {
-        let (_, path, file) = create("direct-write-order");
+    fn only_the_end_is_written() {
+        let file = leading_to("direct-write-order", "/dev/null");
         file.write_at(&[1; 100], 0).unwrap();
         assert_eq!(file.write_at(&[1; 100], 50).unwrap_err().kind(), ErrorKind::InvalidInput);
         assert_eq!(file.write_at(&[1; 100], 200).unwrap_err().kind(), ErrorKind::InvalidInput);
-        // A file that is open for reading only refuses the writes of the thread.
-        let direct = fs::File::open(&path).unwrap();
-        let refused = DirectWrite::new(file, direct).unwrap();
-        let written = refused.write_at(&bytes(4 * BUFFER_BYTES), 0);
-        assert!(written.is_err() && refused.sync().is_err() && refused.sync().is_err());
-        assert!(refused.write_at(&[1], 4 * BUFFER_BYTES as u64).is_err());
+        file.write_at(&[1; 100], 100).unwrap();
+    }
+
+    /// A sync that fails makes the database read-only; a full disk must not.
+    #[test]
+    fn i09_a_full_disk_is_an_error_of_a_write_and_ends_the_file() {
+        let few = leading_to("direct-write-few", "/dev/full");
+        few.write_at(&bytes(5000), 0).unwrap();
+        assert_eq!(few.write_out().unwrap_err().kind(), ErrorKind::StorageFull);
+        let many = leading_to("direct-write-many", "/dev/full");
+        let written = many.write_at(&bytes(4 * BUFFER_BYTES), 0);
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::StorageFull);
+        for file in [few, many] {
+            assert!(file.sync().is_err() && file.write_out().is_err());
+            let end = file.len().unwrap();
+            assert!(file.write_at(&[1], end).is_err(), "nothing follows what failed");
+        }
     }
 }

@@ -95,6 +95,11 @@ pub trait File: Send + Sync {
     /// Writes all of `buf` at `offset`, extending the file if need be. After an error any part of
     /// it may have been written.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+    /// Hands all that was written over to the system, if some of it was only gathered. An error is
+    /// that of a write; a sync after it fails for no want of room.
+    fn write_out(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Makes the content and the length durable. After an error nothing may be assumed about the
     /// bytes written since the last success, and the call must not be repeated (I8).
     fn sync(&self) -> io::Result<()>;

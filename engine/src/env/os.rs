@@ -290,23 +290,32 @@ fn start_read(file: &fs::File, offset: u64, len: u64) {
 #[cfg(not(target_os = "linux"))]
 fn start_read(_: &fs::File, _: u64, _: u64) {}
 
+/// Creates a file that must not exist.
+fn create_new(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    loop {
+        // `create_new` opens exclusively, so a symbolic link of that name is refused, too.
+        match options.read(true).write(true).create_new(true).mode(0o600).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            file => return file,
+        }
+    }
+}
+
 impl Fs for OsFs {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.0.check_io()?;
-        let mut options = OpenOptions::new();
-        loop {
-            // `create_new` opens exclusively, so a symbolic link of that name is refused, too.
-            match options.read(true).write(true).create_new(true).mode(0o600).open(path) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                file => return Ok(OsFile::share(file?)),
-            }
-        }
+        Ok(OsFile::share(create_new(path)?))
     }
 
     #[cfg(target_os = "linux")]
     fn create_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = self.create(path)?;
-        let direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path);
+        self.0.check_io()?;
+        let file = create_new(path)?;
+        // The name may lead to another file by now, this one only to the one that was created.
+        let same = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(same);
+        let file = OsFile::share(file);
         // Without direct writes, or without a thread for them, the plain file is used.
         let direct = direct.and_then(|direct| DirectWrite::new(file.clone(), direct));
         Ok(direct.map(|direct| Arc::new(direct) as _).unwrap_or(file))

@@ -115,7 +115,8 @@ impl<'a> VictimReader<'a> {
         is_there
     }
 
-    /// Returns true if something in this sorted segment was not in the page cache.
+    /// Returns true if this is a sorted segment, and something in it was not in the page cache.
+    /// Some of the rest may be there; it is not asked for, as each question may read a block.
     fn is_missed(&self) -> bool {
         self.handle.segment.kind() == SegmentKind::Sorted && !self.asks_cache.get()
     }
@@ -178,8 +179,9 @@ pub fn copy(
             }
             let loaded = Loaded::read(context, sources, &chunk, memory.buffer)?;
             read += loaded.read;
-            // What nobody has read lately need not come into the cache now. What is there stays.
-            output.write_around_cache(sources.iter().all(VictimReader::is_missed));
+            // What nobody has read lately need not come into the cache now.
+            let are_missed = chunk.iter().all(|run| sources[run.source].is_missed());
+            output.write_around_cache(are_missed);
             context.check_closing()?;
             copy_loaded(sources, &loaded, overwritten, output)?;
         }

@@ -171,6 +171,9 @@ impl SortedWriter {
     pub fn finish(mut self) -> Result<u64> {
         self.write_frame()?;
         assert_eq!((self.records, self.frame.len()), (0, FRAME_HEADER_BYTES), "records are left");
+        // I9: a full disk is an error of a write, after which the job is tried again. One of the
+        // sync would be final.
+        self.file.write_out().doing("write the segment", &self.path)?;
         Ok(self.start)
     }
 }
