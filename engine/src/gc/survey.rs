@@ -230,7 +230,7 @@ fn add_tables(facts: &mut SpaceFacts, version: &Version) {
     }
     // A memtable is above all runs.
     let bytes = facts.unflushed_bytes;
-    facts.tree.add(&TreeSpread { bytes, above_bytes: bytes, entries: 0 });
+    facts.tree.add(&TreeSpread { bytes, above_bytes: bytes, ..TreeSpread::default() });
 }
 
 fn blocks(bytes: u64) -> u64 {
