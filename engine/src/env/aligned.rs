@@ -2,6 +2,7 @@
 
 use crate::base::size::FILE_BLOCK_BYTES;
 use memmap2::MmapMut;
+use std::io::{self, ErrorKind};
 
 /// Block size in bytes; blocks of all usual devices have this length or a divisor of it.
 pub(super) const BLOCK_BYTES: usize = FILE_BLOCK_BYTES as usize;
@@ -9,6 +10,12 @@ pub(super) const BLOCK_BYTES: usize = FILE_BLOCK_BYTES as usize;
 /// Returns true if `memory` consists of whole blocks.
 pub(super) fn are_blocks(memory: &[u8]) -> bool {
     memory.len().is_multiple_of(BLOCK_BYTES) && memory.as_ptr().align_offset(BLOCK_BYTES) == 0
+}
+
+/// Returns true if a direct read or write failed because there are none of such blocks: the device
+/// has larger ones, or the file system reports only now that it has no direct I/O.
+pub(super) fn refuses_direct(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
 
 /// From so many bytes on, a buffer is not on the heap. There, the allocator of the GNU C library

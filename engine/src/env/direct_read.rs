@@ -7,7 +7,7 @@
 //!
 //! Lock: `buffer`, a leaf, held during a read, as only one thread makes a pass.
 
-use super::aligned::{AlignedBuffer, BLOCK_BYTES, are_blocks};
+use super::aligned::{AlignedBuffer, BLOCK_BYTES, are_blocks, refuses_direct};
 use super::fs::{AccessPattern, File};
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -71,13 +71,7 @@ impl File for DirectRead {
             Ok(read) if read < buf.len() => {
                 Ok(read + self.file.read_at(&mut buf[read..], offset + read as u64)?)
             }
-            // The device has larger blocks, or the file system reports only now that it has no
-            // direct reads.
-            Err(error)
-                if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) =>
-            {
-                self.file.read_at(buf, offset)
-            }
+            Err(error) if refuses_direct(&error) => self.file.read_at(buf, offset),
             read => read,
         }
     }

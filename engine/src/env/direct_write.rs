@@ -5,21 +5,23 @@
 //!
 //! A direct write transfers whole blocks of block-aligned memory. So bytes are gathered in two
 //! buffers: a thread writes one while the other is filled. The last, partial block goes through the
-//! page cache, with the sync.
+//! page cache when all is written out.
 //!
 //! Lock: `state`, a leaf, held while a buffer waits for the device.
 
-use super::aligned::{AlignedBuffer, BLOCK_BYTES};
-use super::fork::{OfProcess, Process};
+use super::aligned::{AlignedBuffer, BLOCK_BYTES, refuses_direct};
+use super::fork::OfProcess;
 use super::fs::{AccessPattern, File};
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Length of a buffer in bytes, which is written in one call.
+/// Length of a buffer in bytes, which is written in one call. The device takes 1.3 GB/s so, half of
+/// that in pieces of 64 KiB, and little more in longer ones
+/// (`bench/record/2026-11-28-direct-writes.md`).
 const BUFFER_BYTES: usize = 512 << 10;
 
 /// A new file that is written around the page cache.
@@ -28,7 +30,6 @@ pub(super) struct DirectWrite {
     file: Arc<dyn File>,
     /// The rest; a child, which has no such thread, leaves it alone.
     state: OfProcess<Mutex<WriteState>>,
-    process: Process,
 }
 
 struct WriteState {
@@ -37,10 +38,8 @@ struct WriteState {
     /// The number of bytes in `buffer`.
     filled: usize,
     buffer: AlignedBuffer,
-    /// The buffers that are neither filled nor written.
-    spare: Vec<AlignedBuffer>,
-    /// The number of buffers that the thread has.
-    under_way: usize,
+    /// The other buffer; `None` while the thread has it.
+    spare: Option<AlignedBuffer>,
     /// The way to the thread; `None` only while this is dropped.
     to_write: Option<SyncSender<FullBuffer>>,
     written: Receiver<(AlignedBuffer, io::Result<()>)>,
@@ -64,7 +63,7 @@ impl DirectWrite {
     /// Fails if the system has no thread left.
     pub(super) fn new(file: Arc<dyn File>, direct: fs::File) -> io::Result<DirectWrite> {
         let (to_write, full) = sync_channel::<FullBuffer>(1);
-        let (done, written) = sync_channel(2);
+        let (done, written) = sync_channel(1);
         let through_cache = file.clone();
         let write = move || {
             for FullBuffer { mut buffer, len, offset } in full {
@@ -80,51 +79,19 @@ impl DirectWrite {
             start: 0,
             filled: 0,
             buffer: AlignedBuffer::new(BUFFER_BYTES),
-            spare: vec![AlignedBuffer::new(BUFFER_BYTES)],
-            under_way: 0,
+            spare: Some(AlignedBuffer::new(BUFFER_BYTES)),
             to_write: Some(to_write),
             written,
             thread: Some(thread),
             has_failed: false,
             is_out: true,
         };
-        let state = OfProcess::new(Mutex::new(state));
-        Ok(DirectWrite { file, state, process: Process::this() })
+        Ok(DirectWrite { file, state: OfProcess::new(Mutex::new(state)) })
     }
 
     fn state(&self) -> io::Result<MutexGuard<'_, WriteState>> {
-        self.process.check_io()?;
-        Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Writes all that was gathered.
-    fn settle(&self) -> io::Result<()> {
-        let mut state = self.state()?;
-        state.check()?;
-        if state.is_out {
-            return Ok(());
-        }
-        let whole = state.filled - state.filled % BLOCK_BYTES;
-        let (tail, at) = (state.filled - whole, state.start + whole as u64);
-        let mut bytes = [0; BLOCK_BYTES];
-        let gathered = &state.buffer.at_least(BUFFER_BYTES)[whole..whole + tail];
-        bytes[..tail].copy_from_slice(gathered);
-        if whole > 0 {
-            state.filled = whole;
-            state.send()?;
-        }
-        while state.under_way > 0 {
-            state.take_back()?;
-        }
-        // The tail is a part of the next block that is gathered, too.
-        state.buffer.at_least(BUFFER_BYTES)[..tail].copy_from_slice(&bytes[..tail]);
-        (state.start, state.filled) = (at, tail);
-        let written = match tail {
-            0 => Ok(()),
-            _ => self.file.write_at(&bytes[..tail], at),
-        };
-        (state.has_failed, state.is_out) = (written.is_err(), written.is_ok());
-        written
+        let state = self.state.get().map_err(io::Error::other)?;
+        Ok(state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -151,13 +118,10 @@ impl WriteState {
         Ok(())
     }
 
-    /// Sends the buffer, which has whole blocks, to the thread, and takes an empty one.
+    /// Sends the buffer, which has whole blocks, to the thread, and takes the other one.
     fn send(&mut self) -> io::Result<()> {
-        while self.spare.is_empty() {
-            self.take_back()?;
-        }
-        self.check()?;
-        let next = self.spare.pop().expect("one was taken back");
+        self.take_back()?;
+        let next = self.spare.take().expect("it was taken back");
         let buffer = std::mem::replace(&mut self.buffer, next);
         let full = FullBuffer { buffer, len: self.filled, offset: self.start };
         let to_write = self.to_write.as_ref().expect("it is there until the drop");
@@ -165,19 +129,20 @@ impl WriteState {
             self.has_failed = true;
             return Err(thread_is_gone());
         }
-        self.under_way += 1;
         (self.start, self.filled) = (self.start + self.filled as u64, 0);
         Ok(())
     }
 
-    /// Waits for a buffer that is being written.
+    /// Waits for the buffer that is being written, if one is.
     fn take_back(&mut self) -> io::Result<()> {
+        if self.spare.is_some() {
+            return Ok(());
+        }
         let Ok((buffer, outcome)) = self.written.recv() else {
             self.has_failed = true;
             return Err(thread_is_gone());
         };
-        self.under_way -= 1;
-        self.spare.push(buffer);
+        self.spare = Some(buffer);
         self.has_failed |= outcome.is_err();
         outcome
     }
@@ -190,7 +155,7 @@ fn thread_is_gone() -> io::Error {
 /// Writes whole blocks around the cache; through it, where the file system can't.
 fn write_blocks(direct: &fs::File, file: &dyn File, blocks: &[u8], offset: u64) -> io::Result<()> {
     match direct.write_all_at(blocks, offset) {
-        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {
+        Err(error) if refuses_direct(&error) => {
             file.write_at(blocks, offset)?;
             file.start_writeback(offset, blocks.len() as u64);
             Ok(())
@@ -201,7 +166,7 @@ fn write_blocks(direct: &fs::File, file: &dyn File, blocks: &[u8], offset: u64) 
 
 impl File for DirectWrite {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.settle()?;
+        self.write_out()?;
         self.file.read_at(buf, offset)
     }
 
@@ -212,15 +177,38 @@ impl File for DirectWrite {
             return state.append(buf);
         }
         drop(state);
-        Err(io::Error::new(ErrorKind::InvalidInput, "the file is written from front to back"))
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "the file is written from front to back"))
     }
 
     fn write_out(&self) -> io::Result<()> {
-        self.settle()
+        let mut state = self.state()?;
+        state.check()?;
+        if state.is_out {
+            return Ok(());
+        }
+        let whole = state.filled - state.filled % BLOCK_BYTES;
+        let (tail, at) = (state.filled - whole, state.start + whole as u64);
+        let mut bytes = [0; BLOCK_BYTES];
+        let gathered = &state.buffer.at_least(BUFFER_BYTES)[whole..whole + tail];
+        bytes[..tail].copy_from_slice(gathered);
+        if whole > 0 {
+            state.filled = whole;
+            state.send()?;
+        }
+        state.take_back()?;
+        // The tail is a part of the next block that is gathered, too.
+        state.buffer.at_least(BUFFER_BYTES)[..tail].copy_from_slice(&bytes[..tail]);
+        (state.start, state.filled) = (at, tail);
+        let written = match tail {
+            0 => Ok(()),
+            _ => self.file.write_at(&bytes[..tail], at),
+        };
+        (state.has_failed, state.is_out) = (written.is_err(), written.is_ok());
+        written
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.settle()?;
+        self.write_out()?;
         self.file.sync()
     }
 
@@ -232,12 +220,12 @@ impl File for DirectWrite {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.settle()?;
+        self.write_out()?;
         self.file.set_len(len)
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.settle()?;
+        self.write_out()?;
         self.file.punch(offset, len)
     }
 
@@ -273,9 +261,11 @@ impl Drop for WriteState {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fork::Process;
     use super::super::fs::Fs;
     use super::super::os::{OsFs, doc_dir};
     use super::*;
+    use std::io::ErrorKind;
 
     fn bytes(count: usize) -> Vec<u8> {
         (0..count).map(|number| (number * 7 / 3) as u8).collect()

@@ -15,7 +15,7 @@ use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
 use crate::env::fs::{AccessPattern, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 /// An in-memory file that counts calls and fails the writes and syncs that a test selects.
@@ -32,6 +32,7 @@ pub(super) struct FaultyFile {
     /// Writes from this number on fail after half of their bytes; 0 = none.
     fail_writes_from: AtomicU64,
     fail_syncs: AtomicU64,
+    fail_write_out: AtomicBool,
 }
 
 impl FaultyFile {
@@ -65,6 +66,12 @@ impl File for FaultyFile {
         }
         bytes[offset as usize..end].copy_from_slice(buf);
         if fails { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+    fn write_out(&self) -> io::Result<()> {
+        match self.fail_write_out.load(SeqCst) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
     }
     fn sync(&self) -> io::Result<()> {
         self.syncs.fetch_add(1, SeqCst);

@@ -49,6 +49,17 @@ fn copies_read_as_the_originals_did() {
     assert!(found.iter().map(|found| found.0).eq((1..=1000).rev()));
 }
 
+/// Whoever syncs the file takes a failure of that for final.
+#[test]
+fn i09_a_full_disk_is_found_before_the_sync() {
+    let (bytes, pointers) = log_segment(1, &[7; 1000]);
+    let (file, mut writer) = sorted();
+    let (record, epoch) = (bytes_of(&bytes, pointers[0]), head(SegmentKind::Log).epoch);
+    writer.copy(record, &epoch.into(), pointers[0].offset).unwrap();
+    file.fail_write_out.store(true, SeqCst);
+    assert_eq!(writer.finish().unwrap_err().kind(), crate::ErrorKind::DiskFull);
+}
+
 #[test]
 fn writing_back_begins_behind_each_frame_and_takes_no_page_twice() {
     let (bytes, pointers) = log_segment(1000, &[7; 1000]);
