@@ -4,6 +4,7 @@
 use super::situation::Situation;
 use super::{Collector, CollectorState};
 use crate::gc::bounds::SpaceBounds;
+use crate::gc::facts::SpaceFacts;
 use crate::gc::picker::Mode;
 use crate::throttle::ceiling::{PaceFacts, SpacePace, pace};
 use crate::throttle::reads::{Pressure, space_presses};
@@ -67,7 +68,7 @@ impl Collector {
         let looked_next = if state.is_counted { plan.after_look } else { 0 };
         // The findings of a liveness scan under way are unknown; one byte stands for them, so that
         // writers wait.
-        let found_next = u64::from(state.is_counted && (counts || state.counting.is_some()));
+        let found_next = u64::from(counts || state.counting.is_some());
         let of_tree = facts.freed_by_merging();
         let winnable = plan.winnable + looked_next + found_next + pending + advised + of_tree;
         let compacted = self.freed_by_compactions(state);
@@ -87,14 +88,24 @@ impl Collector {
             flushed_share: state.flushed_share,
             memtables: facts.memtables(),
             ceiling: bounds.ceiling,
-            insert_share: match facts.is_all_inline() {
-                true => 1.0 - state.hidden_share.get(),
-                false => state.live.insert_share(),
-            },
+            insert_share: state.insert_share(facts),
             log_bytes: stall_controller.log_bytes.load(Ordering::Relaxed),
             winnable,
             freed_per_second: state.freed.per_second(),
         }));
+    }
+}
+
+impl CollectorState {
+    /// Returns the share of the bytes put that count as inserts for writers' pace.
+    fn insert_share(&self, facts: &SpaceFacts) -> f64 {
+        match () {
+            () if facts.is_all_inline() => 1.0 - self.hidden_share.get(),
+            // The first liveness scan will tell. Until its end all count as overwrites, or those
+            // that are would bring space over the ceiling before anyone knows.
+            () if !self.is_counted => 0.0,
+            () => self.live.insert_share(),
+        }
     }
 }
 
