@@ -13,7 +13,7 @@ use crate::gc::overwritten::Overwritten;
 use crate::gc::quarantine::is_damage;
 use crate::gc::record_list::{LiveRecord, RecordList};
 use crate::gc::record_runs::{RecordRun, RecordRuns, RecordToMove, parts};
-use crate::segment::{RecordView, SegmentKind};
+use crate::segment::RecordView;
 use crate::version::files::SegmentHandle;
 use crate::version::job::JobError;
 use crate::version::runtime::Runtime;
@@ -26,8 +26,7 @@ pub struct VictimReader<'a> {
     /// The handle of the segment.
     pub handle: Arc<SegmentHandle>,
     file: Arc<dyn File>,
-    /// True if the page cache is asked first. It is false once something was not there, and where
-    /// `file` is read through the cache anyway.
+    /// True if the page cache is asked first, until something was not there.
     asks_cache: Cell<bool>,
     list: &'a RecordList,
     /// The old and new place of each record that was moved, part after part in the order of keys.
@@ -90,13 +89,11 @@ impl<'a> VictimReader<'a> {
         let path = handle.path();
         let fs = &context.env.fs;
         let failed = |error| Failure::of(vec![handle.id()], error);
-        // Log segments are read through the page cache, which may still hold what users wrote
-        // lately; sorted ones are read around it, as far as it does not have them.
-        let asks_cache = handle.segment.kind() == SegmentKind::Sorted;
-        let opened = if asks_cache { fs.open_direct(path) } else { fs.open(path) };
-        let file = opened.doing("open a segment", path).map_err(failed)?;
+        // The page cache may have what users wrote or read lately. What it does not have is read
+        // around it: nobody will read it there again, and to bring it in costs more than the read.
+        let file = fs.open_direct(path).doing("open a segment", path).map_err(failed)?;
         file.advise(AccessPattern::Sequential);
-        let (asks_cache, moved) = (Cell::new(asks_cache), Vec::with_capacity(list.len()));
+        let (asks_cache, moved) = (Cell::new(true), Vec::with_capacity(list.len()));
         Ok(VictimReader { handle, file, asks_cache, list, moved })
     }
 
@@ -115,10 +112,10 @@ impl<'a> VictimReader<'a> {
         is_there
     }
 
-    /// Returns true if this is a sorted segment, and something in it was not in the page cache.
-    /// Some of the rest may be there; it is not asked for, as each question may read a block.
+    /// Returns true if something was not in the page cache. Some of the rest may be there; it is
+    /// not asked for, as each question may read a block.
     fn is_missed(&self) -> bool {
-        self.handle.segment.kind() == SegmentKind::Sorted && !self.asks_cache.get()
+        !self.asks_cache.get()
     }
 
     /// Reads a run to the beginning of `bytes`.
