@@ -50,6 +50,7 @@ use payloads::{PayloadEnds, Payloads, PointerCell, ShortPayload};
 use ranges::MemtableRanges;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::hint::black_box;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
@@ -426,6 +427,12 @@ impl Memtable {
             behind = next;
             level -= 1;
         }
+    }
+
+    /// Has the processor load the entry behind a link into its cache, without waiting for it.
+    #[inline]
+    fn load(&self, link: &AtomicU32) {
+        black_box(self.nodes.get(link.load(Acquire)).trailer());
     }
 
     /// Returns the last entry of the list, or [`HEAD`] if the list is empty.
