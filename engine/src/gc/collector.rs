@@ -270,7 +270,8 @@ impl Collector {
     /// Counts or frees something, as far as the knowledge allows.
     fn advance(&self, state: &mut CollectorState, mode: Mode) -> JobResult<CollectorStep> {
         if let Some(counting) = state.counting.take_if(|counting| counting.is_over()) {
-            self.take(state, counting.taking.outcome(), counting.start)?;
+            let taken = self.take(state, counting.taking.outcome(), counting.start);
+            self.free_writers_on_error(state, taken)?;
         }
         let mut facts = self.facts(state)?;
         self.sample_hidden(state, &mut facts, mode)?;
@@ -286,7 +287,10 @@ impl Collector {
         }
         match action {
             CollectorAction::Look => self.look_at_new(state, &now)?,
-            CollectorAction::Count => self.begin_liveness_scan(state, &now)?,
+            CollectorAction::Count => {
+                let begun = self.begin_liveness_scan(state, &now);
+                self.free_writers_on_error(state, begun)?;
+            }
             CollectorAction::Free => return self.free(state, &now),
             CollectorAction::Flush(advice) => return Ok(CollectorStep::Flush(advice)),
             CollectorAction::Await => self.await_liveness_scan(state),

@@ -89,8 +89,8 @@ impl<'a> VictimReader<'a> {
         let path = handle.path();
         let fs = &context.env.fs;
         let failed = |error| Failure::of(vec![handle.id()], error);
-        // The page cache may have what users wrote or read lately. What it does not have is read
-        // around it: nobody will read it there again, and to bring it in costs more than the read.
+        // The page cache may have what users wrote or read lately. Long runs that it does not have
+        // are read around it: nobody reads them there again, and to bring them in costs more.
         let file = fs.open_direct(path).doing("open a segment", path).map_err(failed)?;
         file.advise(AccessPattern::Sequential);
         let (asks_cache, moved) = (Cell::new(true), Vec::with_capacity(list.len()));

@@ -429,7 +429,7 @@ impl Memtable {
         }
     }
 
-    /// Has the processor load the entry behind a link into its cache, without waiting for it.
+    /// Has the processor load the entry behind a link into its cache; nothing here waits for it.
     #[inline]
     fn load(&self, link: &AtomicU32) {
         black_box(self.nodes.get(link.load(Acquire)).trailer());

@@ -27,14 +27,11 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 const LEAST_EVIDENCE: u64 = 16 << 20;
 /// Percent of the bytes written of whose log the device must be spared for a flush to separate
 /// them.
-const SPARED_PERCENT: u64 = 80;
-/// Percent below which that has ended. A flush that spares this part of the log writes two fifths
-/// more than values that stay there. Between the two the choice stays as it is: where every other
+const SPARED_PERCENT: u64 = 70;
+/// Percent below which that has ended. Between the two the choice stays as it is: where every other
 /// flush spares the log, as what was known counts half after each choice, there are two thirds and
-/// one third by turns. Where memory is short the system writes some of the log before the flush:
-/// at 30 percent, a store of 1 GB in 512 MiB wrote 1.47 to 1.67 bytes for each byte overwritten,
-/// at 60 it writes 1.41 to 1.44 (`bench/record/2026-11-28-direct-writes.md`).
-const KEPT_PERCENT: u64 = 60;
+/// one third by turns.
+const KEPT_PERCENT: u64 = 30;
 /// Scans have ended once they would waste less than this part, one in so many, of what is written,
 /// if all values were strewn.
 const SCANNED_PART: u64 = 2;

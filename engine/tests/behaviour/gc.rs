@@ -190,8 +190,8 @@ fn a_segment_of_more_records_than_memory_is_for_is_freed() {
     }
 }
 
-/// Before the first liveness scan it is not known what is garbage, and unknown garbage must not
-/// stall writers.
+/// Before the first liveness scan begins it is not known what is garbage, and unknown garbage must
+/// not stall writers.
 #[test]
 fn writers_of_a_store_just_opened_are_not_held_up() {
     let dir = common::dir();

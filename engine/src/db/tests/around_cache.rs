@@ -1,6 +1,7 @@
 //! What is not in the page cache when value GC moves it is not there afterwards, either.
 
 use crate::env::fs::{Fs, USUAL_READ_AHEAD_BYTES};
+use crate::env::{Env, OsSettings};
 use crate::segment::SegmentKind;
 use crate::{Db, GcOptions, KeyspaceOptions, Options, Separation, doc_dir};
 use std::collections::BTreeSet;
@@ -63,48 +64,61 @@ fn evict(path: &Path) {
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
 }
 
+/// Has value GC move what is live in a database of this name. Returns true if the page cache has a
+/// victim afterwards, or a segment that was made.
+fn is_cached_after_moves(name: &str, separation: Separation, is_evicted: bool) -> bool {
+    let dir = doc_dir(name);
+    let db = fill(&dir, separation);
+    let fs = &*db.core.runtime.env.fs;
+    let kind = match separation {
+        Separation::AtWrite => SegmentKind::Log,
+        _ => SegmentKind::Sorted,
+    };
+    let before = segments(&db, kind);
+    // The first one is full. Under another name it is there after its victim has gone.
+    let kept = dir.join("kept");
+    std::fs::hard_link(before.first().unwrap(), &kept).unwrap();
+    if is_evicted {
+        // Nobody looks whether they are gone: that alone would have the system read some again.
+        before.iter().for_each(|path| evict(path));
+    }
+    // Those in the segment of the log that is not full yet stay where they are.
+    let least = if separation == Separation::AtWrite { KEYS / 4 } else { KEYS / 3 };
+    let moved = db.gc().unwrap().values_moved;
+    assert!(moved >= u64::from(least), "{separation:?}: {moved}");
+    let made: Vec<_> = segments(&db, SegmentKind::Sorted).difference(&before).cloned().collect();
+    assert!(!made.is_empty(), "what is live is somewhere else");
+    let found = is_cached(fs, &kept) || made.iter().any(|path| is_cached(fs, path));
+    let keys = db.default_keyspace();
+    for number in 0..KEYS {
+        let found = keys.get(key(number)).unwrap().map(|value| value.to_vec());
+        assert_eq!(found, (number % 3 == 0).then(|| value(number)));
+    }
+    assert!(db.check().unwrap().is_clean());
+    db.close().unwrap();
+    let again = Db::builder(&dir).open().unwrap();
+    assert_eq!(again.default_keyspace().iter().count(), KEYS as usize / 3);
+    found
+}
+
 #[test]
 fn values_that_nobody_reads_are_moved_around_the_page_cache() {
-    for (separation, is_evicted) in [
-        (Separation::AtFlush, false),
-        (Separation::AtFlush, true),
-        (Separation::AtWrite, false),
-        (Separation::AtWrite, true),
-    ] {
-        let dir = doc_dir(&format!("around-cache-{separation:?}-{is_evicted}"));
-        let db = fill(&dir, separation);
-        let fs = &*db.core.runtime.env.fs;
-        let kind = match separation {
-            Separation::AtWrite => SegmentKind::Log,
-            _ => SegmentKind::Sorted,
+    let dir = doc_dir("around-cache");
+    std::fs::create_dir_all(&dir).unwrap();
+    let env = Env::os(&OsSettings::default());
+    let is_direct = has_direct_writes(&*env.fs, &dir.join("probe"));
+    for separation in [Separation::AtFlush, Separation::AtWrite] {
+        let name = |what: &str| format!("around-cache-{separation:?}-{what}");
+        assert!(is_cached_after_moves(&name("cached"), separation, false), "{separation:?}");
+        // A few records by themselves are read through the cache, which happens once in hundreds
+        // of runs where others use the machine.
+        let is_around = |attempt: u32| {
+            !is_cached_after_moves(&name(&format!("evicted-{attempt}")), separation, true)
         };
-        let before = segments(&db, kind);
-        if is_evicted {
-            before.iter().for_each(|path| evict(path));
-            let keeps_all = before.iter().any(|path| is_cached(fs, path));
-            if keeps_all || !has_direct_writes(fs, &dir.join("probe")) {
-                println!("this file system always uses the page cache");
-                return;
-            }
+        if is_direct {
+            assert!((0..3).any(is_around), "{separation:?}: it went through the cache");
+        } else {
+            println!("this file system always uses the page cache");
         }
-        // The newest segment of a log is not full yet.
-        let least = if separation == Separation::AtWrite { KEYS / 4 } else { KEYS / 3 };
-        let moved = db.gc().unwrap().values_moved;
-        assert!(moved >= u64::from(least), "{separation:?}: {moved}");
-        let made: Vec<_> =
-            segments(&db, SegmentKind::Sorted).difference(&before).cloned().collect();
-        assert!(!made.is_empty(), "what is live is somewhere else");
-        if is_evicted {
-            assert!(!made.iter().any(|path| is_cached(fs, path)), "they went around the cache");
-        }
-        let keys = db.default_keyspace();
-        for number in 0..KEYS {
-            let found = keys.get(key(number)).unwrap().map(|value| value.to_vec());
-            assert_eq!(found, (number % 3 == 0).then(|| value(number)));
-        }
-        assert!(db.check().unwrap().is_clean());
-        db.close().unwrap();
-        let again = Db::builder(&dir).open().unwrap();
-        assert_eq!(again.default_keyspace().iter().count(), KEYS as usize / 3);
     }
 }

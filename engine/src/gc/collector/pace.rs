@@ -8,8 +8,14 @@ use crate::gc::facts::SpaceFacts;
 use crate::gc::picker::Mode;
 use crate::throttle::ceiling::{PaceFacts, SpacePace, pace};
 use crate::throttle::reads::{Pressure, space_presses};
+use crate::version::job::JobResult;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// The rate of freeing, in bytes per second, that stands for the first liveness scan under way. It
+/// may find that nothing died, as in a load, so writers get an eighth of this rate at the least:
+/// the rate at which GC usually frees (`throttle/ceiling.rs`).
+const RATE_BEFORE_COUNTING: u64 = 512 << 20;
 
 impl Collector {
     /// Returns the bound of space to which tables are to be merged now, as a ratio: the settled one
@@ -46,6 +52,15 @@ impl Collector {
         self.committer.stall_controller().space.set(SpacePace::NONE);
     }
 
+    /// Lets writers go on if a liveness scan failed: it may fail for long, and finds nothing.
+    pub(super) fn free_writers_on_error(
+        &self,
+        state: &mut CollectorState,
+        outcome: JobResult,
+    ) -> JobResult {
+        outcome.inspect_err(|_| self.let_writers_go(state))
+    }
+
     /// Sets how much writers are held up. `counts` is true if a liveness scan begins now.
     pub(super) fn set_pace(&self, state: &mut CollectorState, now: &Situation, counts: bool) {
         if now.mode.is_off() {
@@ -62,9 +77,10 @@ impl Collector {
         self.wants_merges.store(now.calls_for_merges(), Ordering::Relaxed);
         let presses = space_presses(over, mode == Mode::Low, plan.winnable + pending);
         self.runtime.budget.press(Pressure::Space, presses);
+        let is_first_scan = counts && !state.is_counted;
         let advised = plan.advice.map_or(0, |advice| advice.garbage);
         // Before the first liveness scan it is unknown what is live, and writers don't wait for
-        // that.
+        // what a look may find.
         let looked_next = if state.is_counted { plan.after_look } else { 0 };
         // The findings of a liveness scan under way are unknown; one byte stands for them, so that
         // writers wait.
@@ -75,7 +91,9 @@ impl Collector {
         if facts.is_all_inline() {
             state.freed.note(compacted, Duration::ZERO);
         }
-        state.freed.pass(self.runtime.env.clock.now(), over && winnable > 0);
+        // Nothing is freed during the first liveness scan, so its time tells no rate.
+        let is_awaited = over && winnable > 0 && !is_first_scan;
+        state.freed.pass(self.runtime.env.clock.now(), is_awaited);
         // Memtables that were flushed just now do not tell.
         state.flushed_share = facts.flushed_share().unwrap_or(state.flushed_share);
         stall_controller.space.set(pace(&PaceFacts {
@@ -88,22 +106,25 @@ impl Collector {
             flushed_share: state.flushed_share,
             memtables: facts.memtables(),
             ceiling: bounds.ceiling,
-            insert_share: state.insert_share(facts),
+            insert_share: state.insert_share(facts, is_first_scan),
             log_bytes: stall_controller.log_bytes.load(Ordering::Relaxed),
             winnable,
-            freed_per_second: state.freed.per_second(),
+            freed_per_second: match is_first_scan {
+                true => RATE_BEFORE_COUNTING,
+                false => state.freed.per_second(),
+            },
         }));
     }
 }
 
 impl CollectorState {
     /// Returns the share of the bytes put that count as inserts for writers' pace.
-    fn insert_share(&self, facts: &SpaceFacts) -> f64 {
+    fn insert_share(&self, facts: &SpaceFacts, is_first_scan: bool) -> f64 {
         match () {
             () if facts.is_all_inline() => 1.0 - self.hidden_share.get(),
-            // The first liveness scan will tell. Until its end all count as overwrites, or those
-            // that are would bring space over the ceiling before anyone knows.
-            () if !self.is_counted => 0.0,
+            // The scan will tell. Until then all count as overwrites, or those that are would bring
+            // space over the ceiling before anyone knows.
+            () if is_first_scan => 0.0,
             () => self.live.insert_share(),
         }
     }
