@@ -4,8 +4,10 @@
 use crate::client::{open, simulate, tiny_options};
 use crate::script::value;
 use cleavedb::env::Env;
-use cleavedb::env::sim::Simulation;
-use cleavedb::{Db, Durability, GcOptions, KeyspaceOptions, Options, Separation, WriteOptions};
+use cleavedb::env::sim::{Call, FaultPlan, Simulation};
+use cleavedb::{
+    Db, Durability, GcOptions, KeyspaceOptions, Options, Separation, StallReason, WriteOptions,
+};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -168,6 +170,26 @@ fn space_stays_near_a_tight_ceiling_from_the_opening_on() {
             });
         }
     }
+}
+
+/// A liveness scan that can't read a table is tried again and again, and finds nothing. Writers
+/// were delayed for as long as that lasted.
+#[test]
+fn writers_do_not_wait_for_liveness_scans_that_fail() {
+    simulate(SEED, STEPS, |env, simulation| {
+        let db = open(env, tight(Separation::AtWrite));
+        (0..KEYS).for_each(|number| put(&db, number, 0, None));
+        db.wait_idle().unwrap();
+        drop(db);
+        let db = open(env, tight(Separation::AtWrite));
+        simulation.fail(FaultPlan::new(Call::Read).on(".tbl").for_good());
+        let most = overwrite_all(&db, simulation, None) as f64 / LIVE as f64;
+        let stats = db.stats();
+        let stall = stats.stalls.iter().find(|stall| stall.reason == StallReason::Space).unwrap();
+        println!("{most:.3}, {} stalls, {:?}", stall.count, stall.time);
+        assert_eq!(stats.gc.liveness_scans, 0, "none can be taken");
+        assert!(stall.count < 100, "{} delays of {:?}", stall.count, stall.time);
+    });
 }
 
 /// What a reader holds for long is beyond the bounds of space, so no writer waits for it.
