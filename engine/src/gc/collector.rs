@@ -271,10 +271,11 @@ impl Collector {
     fn advance(&self, state: &mut CollectorState, mode: Mode) -> JobResult<CollectorStep> {
         if let Some(counting) = state.counting.take_if(|counting| counting.is_over()) {
             let taken = self.take(state, counting.taking.outcome(), counting.start);
-            self.free_writers_on_error(state, taken)?;
+            self.free_writers_on_failure(state, taken)?;
         }
         let mut facts = self.facts(state)?;
-        self.sample_hidden(state, &mut facts, mode)?;
+        let sampled = self.sample_hidden(state, &mut facts, mode);
+        self.free_writers_on_failure(state, sampled)?;
         let now = self.situation(state, facts, mode);
         self.note_room(&now);
         let action = self.decide(state, &now);
@@ -286,10 +287,13 @@ impl Collector {
             state.flush_turn.forget();
         }
         match action {
-            CollectorAction::Look => self.look_at_new(state, &now)?,
+            CollectorAction::Look => {
+                let looked = self.look_at_new(state, &now);
+                self.free_writers_on_failure(state, looked)?;
+            }
             CollectorAction::Count => {
                 let begun = self.begin_liveness_scan(state, &now);
-                self.free_writers_on_error(state, begun)?;
+                self.free_writers_on_failure(state, begun)?;
             }
             CollectorAction::Free => return self.free(state, &now),
             CollectorAction::Flush(advice) => return Ok(CollectorStep::Flush(advice)),

@@ -52,13 +52,18 @@ impl Collector {
         self.committer.stall_controller().space.set(SpacePace::NONE);
     }
 
-    /// Lets writers go on if a liveness scan failed: it may fail for long, and finds nothing.
-    pub(super) fn free_writers_on_error(
+    /// Lets writers go on if what tells how much is live has failed: it may do so for long, and
+    /// nothing is freed meanwhile.
+    pub(super) fn free_writers_on_failure(
         &self,
         state: &mut CollectorState,
         outcome: JobResult,
     ) -> JobResult {
-        outcome.inspect_err(|_| self.let_writers_go(state))
+        outcome.inspect_err(|error| {
+            if error.failure().is_some() {
+                self.let_writers_go(state);
+            }
+        })
     }
 
     /// Sets how much writers are held up. `counts` is true if a liveness scan begins now.
