@@ -270,12 +270,10 @@ impl Collector {
     /// Counts or frees something, as far as the knowledge allows.
     fn advance(&self, state: &mut CollectorState, mode: Mode) -> JobResult<CollectorStep> {
         if let Some(counting) = state.counting.take_if(|counting| counting.is_over()) {
-            let taken = self.take(state, counting.taking.outcome(), counting.start);
-            self.free_writers_on_failure(state, taken)?;
+            self.take(state, counting.taking.outcome(), counting.start)?;
         }
         let mut facts = self.facts(state)?;
-        let sampled = self.sample_hidden(state, &mut facts, mode);
-        self.free_writers_on_failure(state, sampled)?;
+        self.sample_hidden(state, &mut facts, mode)?;
         let now = self.situation(state, facts, mode);
         self.note_room(&now);
         let action = self.decide(state, &now);
@@ -287,14 +285,8 @@ impl Collector {
             state.flush_turn.forget();
         }
         match action {
-            CollectorAction::Look => {
-                let looked = self.look_at_new(state, &now);
-                self.free_writers_on_failure(state, looked)?;
-            }
-            CollectorAction::Count => {
-                let begun = self.begin_liveness_scan(state, &now);
-                self.free_writers_on_failure(state, begun)?;
-            }
+            CollectorAction::Look => self.look_at_new(state, &now)?,
+            CollectorAction::Count => self.begin_liveness_scan(state, &now)?,
             CollectorAction::Free => return self.free(state, &now),
             CollectorAction::Flush(advice) => return Ok(CollectorStep::Flush(advice)),
             CollectorAction::Await => self.await_liveness_scan(state),

@@ -61,6 +61,11 @@ const WIDTH_THIRDS: u64 = 2;
 /// 1.3, writers of 1 KiB values that waited for nothing but value GC got 46 to 80 MB/s, so it freed
 /// about as much (`bench/record/2026-11-21-gc-cost.md`).
 const USUAL_RATE: u64 = 64 << 20;
+/// The rate of freeing, in bytes per second, during the first liveness scan, which frees nothing
+/// and may find that nothing died, as in a load. It is such that writers whose delay is greatest
+/// get the usual rate. With it, a store of 1 GB passes a ceiling of 1.3 in the first seconds by
+/// 0.003, and loads are 1 % slower (`bench/record/2026-11-28-small-ceilings.md`).
+pub const RATE_BEFORE_COUNTING: u64 = USUAL_RATE * LARGEST as u64;
 /// The least and the highest rate, in bytes per second; values outside come from bad measurements.
 /// No device is faster than the highest, and with the least writers still get half a MiB per second
 /// where the delay of a byte is greatest (`LARGEST`).
@@ -202,5 +207,13 @@ mod tests {
         let long_ago = SpacePace { soft_bytes: -500, ..PACE };
         assert_eq!(long_ago.at(0), 10.0);
         assert_eq!(SpacePace::NONE.at(u64::MAX), 0.0);
+    }
+
+    #[test]
+    fn before_counting_writers_get_the_usual_rate_at_the_least() {
+        let pace = SpacePace { nanos_per_byte: 1e9 / RATE_BEFORE_COUNTING as f64, ..PACE };
+        let nanos = pace.at(u64::MAX) * USUAL_RATE as f64;
+        assert!((nanos / 1e9 - 1.0).abs() < 1e-9, "{nanos}");
+        assert!(RATE_BEFORE_COUNTING < RATES.1, "it is taken as it is");
     }
 }

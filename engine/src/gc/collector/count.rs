@@ -180,7 +180,7 @@ impl Collector {
         start: Start,
     ) -> JobResult {
         let liveness_scan = taken.inspect_err(|error| {
-            self.note_walk(error);
+            self.note_walk(state, error);
             state.has_freed = true;
         })?;
         assert!(
@@ -284,7 +284,7 @@ impl Collector {
         let new = now.facts.segments.iter().filter(|segment| segment.is_new());
         let scope = self.scope(state, wanted(new), (true, now.mode))?;
         let taken = scan(&self.runtime, &scope, &NEVER);
-        let found = taken.inspect_err(|error| self.note_walk(error))?;
+        let found = taken.inspect_err(|error| self.note_walk(state, error))?;
         let counters = &self.runtime.counters.gc;
         counters.liveness_scan_entries.add(found.walked);
         counters.liveness_scan_nanos.add(found.took.as_nanos() as u64);
@@ -293,10 +293,12 @@ impl Collector {
         Ok(())
     }
 
-    /// Records an error that keeps entries from being walked.
-    pub(super) fn note_walk(&self, error: &JobError) {
+    /// Records an error that keeps entries from being walked, and lets writers go on: it may last,
+    /// and nothing is found meanwhile.
+    pub(super) fn note_walk(&self, state: &mut CollectorState, error: &JobError) {
         if let Some(error) = error.failure() {
             self.quarantine.lock().note_walk(error);
+            self.let_writers_go(state);
         }
     }
 

@@ -6,16 +6,10 @@ use super::{Collector, CollectorState};
 use crate::gc::bounds::SpaceBounds;
 use crate::gc::facts::SpaceFacts;
 use crate::gc::picker::Mode;
-use crate::throttle::ceiling::{PaceFacts, SpacePace, pace};
+use crate::throttle::ceiling::{PaceFacts, RATE_BEFORE_COUNTING, SpacePace, pace};
 use crate::throttle::reads::{Pressure, space_presses};
-use crate::version::job::JobResult;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// The rate of freeing, in bytes per second, that stands for the first liveness scan under way. It
-/// may find that nothing died, as in a load, so writers get an eighth of this rate at the least:
-/// the rate at which GC usually frees (`throttle/ceiling.rs`).
-const RATE_BEFORE_COUNTING: u64 = 512 << 20;
 
 impl Collector {
     /// Returns the bound of space to which tables are to be merged now, as a ratio: the settled one
@@ -50,20 +44,6 @@ impl Collector {
         state.freed.pass(context.env.clock.now(), false);
         context.budget.press(Pressure::Space, false);
         self.committer.stall_controller().space.set(SpacePace::NONE);
-    }
-
-    /// Lets writers go on if what tells how much is live has failed: it may do so for long, and
-    /// nothing is freed meanwhile.
-    pub(super) fn free_writers_on_failure(
-        &self,
-        state: &mut CollectorState,
-        outcome: JobResult,
-    ) -> JobResult {
-        outcome.inspect_err(|error| {
-            if error.failure().is_some() {
-                self.let_writers_go(state);
-            }
-        })
     }
 
     /// Sets how much writers are held up. `counts` is true if a liveness scan begins now.
@@ -101,6 +81,7 @@ impl Collector {
         state.freed.pass(self.runtime.env.clock.now(), is_awaited);
         // Memtables that were flushed just now do not tell.
         state.flushed_share = facts.flushed_share().unwrap_or(state.flushed_share);
+        let (insert_share, freed_per_second) = state.insert_share_and_rate(facts, is_first_scan);
         stall_controller.space.set(pace(&PaceFacts {
             allocated,
             live,
@@ -111,27 +92,28 @@ impl Collector {
             flushed_share: state.flushed_share,
             memtables: facts.memtables(),
             ceiling: bounds.ceiling,
-            insert_share: state.insert_share(facts, is_first_scan),
+            insert_share,
             log_bytes: stall_controller.log_bytes.load(Ordering::Relaxed),
             winnable,
-            freed_per_second: match is_first_scan {
-                true => RATE_BEFORE_COUNTING,
-                false => state.freed.per_second(),
-            },
+            freed_per_second,
         }));
     }
 }
 
 impl CollectorState {
-    /// Returns the share of the bytes put that count as inserts for writers' pace.
-    fn insert_share(&self, facts: &SpaceFacts, is_first_scan: bool) -> f64 {
-        match () {
-            () if facts.is_all_inline() => 1.0 - self.hidden_share.get(),
-            // The scan will tell. Until then all count as overwrites, or those that are would bring
-            // space over the ceiling before anyone knows.
-            () if is_first_scan => 0.0,
-            () => self.live.insert_share(),
+    /// Returns the share of the bytes put that count as inserts, and the rate of freeing in bytes
+    /// per second, for writers' pace. What the first liveness scan finds is not known until its
+    /// end: all that is put meanwhile counts as overwritten, or what is would bring space over the
+    /// ceiling unnoticed.
+    fn insert_share_and_rate(&self, facts: &SpaceFacts, is_first_scan: bool) -> (f64, u64) {
+        if is_first_scan {
+            return (0.0, RATE_BEFORE_COUNTING);
         }
+        let insert_share = match facts.is_all_inline() {
+            true => 1.0 - self.hidden_share.get(),
+            false => self.live.insert_share(),
+        };
+        (insert_share, self.freed.per_second())
     }
 }
 

@@ -126,7 +126,7 @@ impl Collector {
         let keyspaces: Vec<_> = self.views()?.iter().map(|view| view.levels.clone()).collect();
         let sample =
             hidden_sample::take(&keyspaces, &*context.env.random, || context.check_closing());
-        let sample = sample.inspect_err(|error| self.note_walk(error))?;
+        let sample = sample.inspect_err(|error| self.note_walk(state, error))?;
         state.hidden_share.learn(sample, &facts.tree);
         facts.live_bytes = state.hidden_share.live(&facts.tree);
         Ok(())
