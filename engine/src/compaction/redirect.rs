@@ -41,13 +41,17 @@ impl Redirect {
         let Slot::Pointer(pointer) = entry.slot else {
             return Ok(Redirected::Stays(payload));
         };
-        let Some(place) = self.places.place(pointer)? else {
-            self.dropped += 1;
-            return Ok(Redirected::Garbage);
+        let place = match self.places.place(pointer) {
+            Ok(Some(place)) if place != pointer => place,
+            Ok(None) => {
+                self.dropped += 1;
+                return Ok(Redirected::Garbage);
+            }
+            // I3: a pointer whose relocation can't be read stays as it is, and the relocation stays
+            // with it, so that one damaged block holds no flush and no compaction up. Reads and
+            // liveness scans say what is wrong.
+            Ok(Some(_)) | Err(_) => return Ok(Redirected::Stays(payload)),
         };
-        if place == pointer {
-            return Ok(Redirected::Stays(payload));
-        }
         debug_assert_eq!(place.length, pointer.length, "a relocation copies whole records");
         self.payload.clear();
         entry.with_slot(Slot::Pointer(place)).encode(&mut self.payload);

@@ -267,6 +267,51 @@ fn i07_damaged_relocations_are_found() {
     expect(&open(&dir), &model);
 }
 
+/// Before, a database that had lost a block of a relocation could not be compacted any more, so its
+/// writers came to stand still.
+#[test]
+fn i03_a_damaged_relocation_holds_no_compaction_up() {
+    let dir = doc_dir("relocated-damage-compacted");
+    let (db, model) = fill(&dir);
+    relocate(&db, &homes(&db), &[]);
+    db.close().unwrap();
+    let path = files(&dir, ".rel").swap_remove(1);
+    let good = std::fs::read(&path).unwrap();
+    let mut bad = good.clone();
+    bad[50] ^= 1;
+    std::fs::write(&path, bad).unwrap();
+    let db = open(&dir);
+    let keys = db.default_keyspace();
+    keys.put(b"new", b"small").unwrap();
+    db.compact().unwrap();
+    assert_eq!(db.core.set.current().relocations.len(), 1, "the others are needed no more");
+    assert_eq!(*keys.get(b"new").unwrap().unwrap(), *b"small");
+    let (mut sound, mut damaged) = (0, 0);
+    for (key, value) in &model {
+        match keys.get(key) {
+            Ok(found) => {
+                assert_eq!(*found.unwrap(), value[..]);
+                sound += 1;
+            }
+            Err(error) => {
+                assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(&*path)));
+                damaged += 1;
+            }
+        }
+    }
+    assert!(sound > damaged && damaged > 0, "{sound} {damaged}");
+    db.close().unwrap();
+    std::fs::write(&path, good).unwrap();
+    let db = open(&dir);
+    db.default_keyspace().delete(b"new").unwrap();
+    expect(&db, &model);
+    db.compact().unwrap();
+    db.core.background.wait_idle().unwrap();
+    assert!(db.core.set.current().relocations.is_empty(), "all pointers are direct");
+    expect(&db, &model);
+    db.close().unwrap();
+}
+
 #[test]
 fn orphans_of_a_relocation_that_a_crash_ended_go() {
     let dir = doc_dir("relocated-orphans");
