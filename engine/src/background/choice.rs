@@ -165,7 +165,12 @@ impl Background {
         if let Some(claimed) = optional.and_then(|chosen| state.claim(chosen)) {
             return Some(BackgroundWork::Compact(claimed));
         }
-        let is_due = may_run(JobKind::DeadSegments) && !dead::pick(&set.current()).is_empty();
+        let are_dropped = dead::pick(&set.current()).is_empty();
+        if are_dropped && state.failures.count(JobKind::DeadSegments) > 0 {
+            // Value GC drops dead segments as well, and has done what this job failed to do.
+            self.forget_failures(&[JobKind::DeadSegments], state);
+        }
+        let is_due = !are_dropped && may_run(JobKind::DeadSegments);
         is_due.then_some(BackgroundWork::DropDead)
     }
 

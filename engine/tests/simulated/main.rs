@@ -34,6 +34,7 @@ mod rotation;
 mod scan_order;
 mod script;
 mod sessions;
+mod stale_failures;
 mod sync_every;
 mod table_cache;
 mod turns;
