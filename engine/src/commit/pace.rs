@@ -14,30 +14,33 @@ pub struct PaceMaker {
     /// The bits of an `f64`.
     nanos_per_byte: AtomicU64,
     memtable_bytes: AtomicU64,
+    /// The most that `memtable_bytes` becomes: there is no memory for more.
+    most_memtable_bytes: u64,
     /// The time until which places in the queue are taken, in nanoseconds of the clock.
     taken_until: AtomicU64,
 }
 
-impl Default for PaceMaker {
-    fn default() -> Self {
+impl PaceMaker {
+    /// Creates one that lets no memtable have more bytes than this, and delays nobody yet.
+    pub fn new(most_memtable_bytes: u64) -> Self {
         let maker = PaceMaker {
             soft_bytes: AtomicI64::new(0),
             width_bytes: AtomicU64::new(0),
             nanos_per_byte: AtomicU64::new(0),
             memtable_bytes: AtomicU64::new(0),
+            most_memtable_bytes,
             taken_until: AtomicU64::new(0),
         };
         maker.set(SpacePace::NONE);
         maker
     }
-}
 
-impl PaceMaker {
     /// Sets the pace. A concurrent writer may read a mix of the old and the new, which is harmless.
     pub fn set(&self, pace: SpacePace) {
         self.width_bytes.store(pace.width_bytes, Ordering::Relaxed);
         self.nanos_per_byte.store(pace.nanos_per_byte.to_bits(), Ordering::Relaxed);
-        self.memtable_bytes.store(pace.memtable_bytes, Ordering::Relaxed);
+        let memtable_bytes = pace.memtable_bytes.min(self.most_memtable_bytes);
+        self.memtable_bytes.store(memtable_bytes, Ordering::Relaxed);
         self.soft_bytes.store(pace.soft_bytes, Ordering::Relaxed);
     }
 
@@ -100,15 +103,25 @@ mod tests {
     }
 
     fn set_to(pace: SpacePace) -> PaceMaker {
-        let maker = PaceMaker::default();
+        let maker = PaceMaker::new(u64::MAX);
         maker.set(pace);
         assert_eq!(maker.get(), pace);
         maker
     }
 
     #[test]
+    fn no_memtable_has_more_than_there_is_memory_for() {
+        let maker = PaceMaker::new(24);
+        assert_eq!(maker.memtable_bytes(), 24);
+        for (memtable_bytes, expected) in [(10, 10), (30, 24), (u64::MAX, 24)] {
+            maker.set(SpacePace { memtable_bytes, ..PACE });
+            assert_eq!(maker.memtable_bytes(), expected);
+        }
+    }
+
+    #[test]
     fn it_is_off_until_the_soft_bound() {
-        let maker = PaceMaker::default();
+        let maker = PaceMaker::new(u64::MAX);
         assert!(!maker.is_on(u64::MAX));
         maker.set(PACE);
         assert!(!maker.is_on(1000));

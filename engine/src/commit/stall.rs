@@ -74,15 +74,15 @@ impl WriteStallController {
     ) -> Self {
         limits.check();
         WriteStallController {
-            limits,
             counters,
             health,
             clock,
             log_bytes: AtomicU64::new(0),
             head_bytes: AtomicU64::new(0),
             unsynced: Arc::default(),
-            space: PaceMaker::default(),
+            space: PaceMaker::new(limits.memtable_bytes),
             reserve,
+            limits,
             open_stalls: OpenStalls::default(),
             gates: (AtomicUsize::new(0), Mutex::new(Vec::new())),
             closed: Mutex::new(false),
@@ -100,6 +100,11 @@ impl WriteStallController {
     /// Returns the number of tables in L0 from which on each write is delayed.
     pub fn level0_slow(&self) -> usize {
         self.limits.level0_slow
+    }
+
+    /// Returns the most bytes that a memtable gets, whatever its keyspace allows.
+    pub fn most_memtable_bytes(&self) -> u64 {
+        self.limits.memtable_bytes
     }
 
     /// Returns the number of tables in L0 at which writes wait.
@@ -312,8 +317,14 @@ mod tests {
     use crate::throttle::disk::DiskSpace;
 
     fn stall_controller(env: &Env) -> WriteStallController {
-        let (immutables, level0_slow, level0_full, replay_bytes, unsynced) = (1, 1, 1, 1, 1);
-        let limits = StallLimits { immutables, level0_slow, level0_full, replay_bytes, unsynced };
+        let limits = StallLimits {
+            immutables: 1,
+            level0_slow: 1,
+            level0_full: 1,
+            replay_bytes: 1,
+            unsynced: 1,
+            memtable_bytes: u64::MAX,
+        };
         WriteStallController::new(
             limits,
             Arc::default(),

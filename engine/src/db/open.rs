@@ -300,7 +300,7 @@ impl Opening {
     }
 
     fn stall_controller(&self, runtime: &Runtime, recovered: &Recovered) -> WriteStallController {
-        let mut limits = self.options.stall_limits();
+        let mut limits = self.options.stall_limits(runtime.env.memory_limit);
         // A keyspace keeps its settings between openings and may compact L0 only at more tables
         // than `level0_stop` now allows. Writers then wait only from that number on, or they would
         // wait for ever.

@@ -5,6 +5,7 @@ use crate::commit::group::Durability;
 use crate::db::expiry::Expiry;
 use crate::env::OsSettings;
 use crate::env::batch_read::ParallelReads;
+use crate::env::memory;
 use crate::gc::settings::GcOptions;
 use crate::hot::StaleTrigger;
 use crate::throttle::tree::{MOST_UNSYNCED, StallLimits};
@@ -26,17 +27,18 @@ use std::time::Duration;
 pub struct Options {
     /// Durability of writes that do not set their own. Default: [`Durability::Os`].
     pub durability: Durability,
-    /// Bytes of table blocks kept in memory. Default 64 MiB. Filters and indexes of tables are kept
-    /// in addition to it. If possible, raise it until the tree's blocks fit; separated values are
-    /// not in them.
+    /// Bytes of table blocks kept in memory. Default 64 MiB, or less where the process may use less
+    /// than 512 MiB of memory (`docs/tuning.md`). Filters and indexes of tables are kept in
+    /// addition to it. If possible, raise it until the tree's blocks fit; separated values are not
+    /// in them.
     pub cache_bytes: u64,
     /// Bytes that indexes and filters of tables and directories of relocations may take in memory,
     /// beyond those that running reads, cursors and compactions hold. Default `None`: as many as
-    /// [`Options::cache_bytes`], but at least 256 MiB, which is enough for about a hundred million
-    /// keys of 16 bytes with separated values. If they do not fit, those of tables that were not
-    /// read lately are dropped, and the next read of such a table reads them again, which costs
-    /// about a hundred times as much as a block. Statistics count these in
-    /// [`Stats::table_evictions`](crate::Stats::table_evictions).
+    /// [`Options::cache_bytes`], but at least 256 MiB, or less where the process may use less than
+    /// 512 MiB; 256 MiB are enough for about a hundred million keys of 16 bytes with separated
+    /// values. If they do not fit, those of tables that were not read lately are dropped, and the
+    /// next read of such a table reads them again, which costs about a hundred times as much as a
+    /// block. Statistics count these in [`Stats::table_evictions`](crate::Stats::table_evictions).
     pub max_index_and_filter_bytes: Option<u64>,
     /// Bytes of memory in which the tree is kept as a whole: all blocks of all tables, with their
     /// indexes and filters. The opening loads them, upper levels first, and takes as long as
@@ -152,7 +154,7 @@ impl Default for Options {
         let processors = crate::env::threads::processors();
         Options {
             durability: Durability::Os,
-            cache_bytes: 64 << 20,
+            cache_bytes: memory::shrunk(64 << 20, memory::limit()),
             max_index_and_filter_bytes: None,
             pin_tree: 0,
             max_replay_bytes: 512 << 20,
@@ -182,6 +184,14 @@ impl Default for Options {
             keyspace: KeyspaceOptions::default(),
         }
     }
+}
+
+/// Returns the most bytes that a memtable gets, where the process may use so many bytes of memory:
+/// the default, or less, where it is less than the default wants, and else as many as is asked for.
+fn most_memtable_bytes(memory_limit: Option<u64>) -> u64 {
+    let default = KeyspaceOptions::default().memtable_bytes;
+    let shrunk = memory::shrunk(default, memory_limit);
+    if shrunk < default { shrunk.max(1) } else { u64::MAX }
 }
 
 /// The least bytes of indexes and filters that are kept in memory by default.
@@ -249,17 +259,21 @@ impl Options {
 
     /// Returns the bytes that indexes and filters may take in memory.
     pub(super) fn index_and_filter_capacity(&self) -> u64 {
-        let default = self.cache_bytes.max(DEFAULT_INDEX_AND_FILTER_BYTES);
+        let least = memory::shrunk(DEFAULT_INDEX_AND_FILTER_BYTES, memory::limit());
+        let default = self.cache_bytes.max(least);
         self.max_index_and_filter_bytes.unwrap_or(default)
     }
 
-    pub(super) fn stall_limits(&self) -> StallLimits {
+    /// Returns the limits at which writers are held up, where the process may use so many bytes of
+    /// memory.
+    pub(super) fn stall_limits(&self, memory_limit: Option<u64>) -> StallLimits {
         StallLimits {
             immutables: self.max_immutable_memtables,
             level0_slow: self.level0_slowdown,
             level0_full: self.level0_stop,
             replay_bytes: self.max_replay_bytes,
             unsynced: MOST_UNSYNCED,
+            memtable_bytes: most_memtable_bytes(memory_limit),
         }
     }
 

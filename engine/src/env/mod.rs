@@ -25,6 +25,7 @@ mod links;
 mod local_socket;
 mod locks;
 mod mapped;
+pub mod memory;
 mod os;
 pub mod planted;
 mod pool;
@@ -70,6 +71,8 @@ pub struct Env {
     /// The sockets of this machine; `None` in simulation, and on systems whose sockets do not say
     /// who the client is.
     pub sockets: Option<Arc<dyn Sockets>>,
+    /// The bytes of memory that the process may use; `None` if that is not known, as in simulation.
+    pub memory_limit: Option<u64>,
     /// The fault that a test has planted in the engine.
     pub planted: Planted,
 }
@@ -101,6 +104,7 @@ impl Env {
             random: Arc::new(random::OsRandom),
             reader: os_reader(settings),
             sockets: os_sockets(),
+            memory_limit: memory::limit(),
             planted: Planted::default(),
         }
     }

@@ -34,9 +34,14 @@ struct TreeCase(StallLimits);
 
 impl Default for TreeCase {
     fn default() -> Self {
-        let (immutables, level0_slow, level0_full, unsynced) = (2, 20, 36, MOST_UNSYNCED);
-        let replay_bytes = 512 << 20;
-        TreeCase(StallLimits { immutables, level0_slow, level0_full, replay_bytes, unsynced })
+        TreeCase(StallLimits {
+            immutables: 2,
+            level0_slow: 20,
+            level0_full: 36,
+            replay_bytes: 512 << 20,
+            unsynced: MOST_UNSYNCED,
+            memtable_bytes: u64::MAX,
+        })
     }
 }
 
@@ -99,9 +104,7 @@ fn i10_golden_stall_rules() {
 #[test]
 #[should_panic(expected = "replay_bytes: 0")]
 fn limits_that_hold_up_every_write_are_a_bug() {
-    let (immutables, level0_slow, level0_full, unsynced) = (1, 1, 1, 1);
-    let replay_bytes = 0;
-    StallLimits { immutables, level0_slow, level0_full, replay_bytes, unsynced }.check();
+    StallLimits { replay_bytes: 0, ..TreeCase::default().0 }.check();
 }
 
 /// The facts about space, and the bounds that the options set: `bounds ceiling=1.3 allowance=0`,

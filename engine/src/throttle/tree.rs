@@ -20,6 +20,9 @@ pub struct StallLimits {
     /// Writes wait while this many full segments of the log wait for their sync: what is not synced
     /// takes page cache, and a power cut takes it.
     pub unsynced: usize,
+    /// A memtable is full once it has so many bytes, if its keyspace allows more: the process has
+    /// no memory for more.
+    pub memtable_bytes: u64,
 }
 
 /// The segments of `StallLimits::unsynced`: with those of large stores, at most 256 MiB. A device
@@ -104,5 +107,6 @@ impl StallLimits {
         assert!(self.immutables > 0, "{self:?}");
         assert!(self.level0_full > 0 && self.level0_slow <= self.level0_full, "{self:?}");
         assert!(self.replay_bytes > 0 && self.unsynced > 0, "{self:?}");
+        assert!(self.memtable_bytes > 0, "{self:?}");
     }
 }

@@ -114,7 +114,8 @@ pub struct KeyspaceOptions {
     pub table_bytes: u64,
     /// A memtable is flushed once it has this many bytes, which include those of values that are
     /// not separated at write. Default 64 MiB. Larger memtables save compaction work and cost
-    /// memory.
+    /// memory. Where the process may use less than 512 MiB of that, they are smaller whatever is
+    /// set (`docs/tuning.md`).
     pub memtable_bytes: u64,
     /// The number of tables in L0 that starts a compaction, where those of one ingest count as one.
     /// Default 4.

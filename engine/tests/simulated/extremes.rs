@@ -185,10 +185,37 @@ fn case(seed: u64) -> bool {
     simulation.limit_steps(STEPS);
     simulation.run(|| {
         let dice = Dice(&env);
+        let memory_limit = (dice.below(2) == 0).then(|| dice.extreme());
+        let env = Env { memory_limit, ..env.clone() };
         let mut options = tiny_options();
         (0..=dice.below(2)).for_each(|_| dice.set(&mut options));
         works(&env, &dice, &options)
     })
+}
+
+/// Before, three memtables of 64 MiB each were filled in any process, and the system killed one
+/// that may use less.
+#[test]
+fn memtables_are_small_where_the_process_may_use_little_memory() {
+    const MIB: u64 = 1 << 20;
+    let flushes = |memory_limit: Option<u64>| {
+        let (env, simulation): (Env, Simulation) = Env::simulated(7);
+        simulation.limit_steps(STEPS);
+        simulation.run(|| {
+            let env = Env { memory_limit, ..env.clone() };
+            let db = open(&env, &Options::default()).unwrap();
+            for number in 0..12 * 256u32 {
+                db.default_keyspace().put(number.to_be_bytes(), [7; 4 << 10]).unwrap();
+            }
+            db.wait_idle().unwrap();
+            let flushes = db.stats().flushes;
+            db.close().unwrap();
+            flushes
+        })
+    };
+    assert_eq!([None, Some(512 * MIB)].map(flushes), [0, 0]);
+    let [less, least] = [Some(117 * MIB), Some(MIB)].map(flushes);
+    assert!(0 < less && less < least && least <= 6, "{less} of 3.2 MiB, {least} of 2");
 }
 
 #[test]

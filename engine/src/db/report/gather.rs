@@ -161,7 +161,9 @@ impl Db {
     /// Returns the bytes that the memtables of all keyspaces may take before writers wait.
     fn memtable_capacity_bytes(&self) -> u64 {
         let count = 1 + self.core.options.max_immutable_memtables as u64;
-        self.core.states().iter().map(|keyspace| keyspace.options().memtable_bytes * count).sum()
+        let most = self.core.committer.stall_controller().most_memtable_bytes();
+        let states = self.core.states();
+        states.iter().map(|keyspace| keyspace.options().memtable_bytes.min(most) * count).sum()
     }
 
     fn keyspace_stats(&self) -> Vec<KeyspaceStats> {

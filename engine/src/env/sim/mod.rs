@@ -128,6 +128,7 @@ impl Simulation {
             random: Arc::new(threads::SimRandom(Mutex::new(Dice::new(self.seed, 3 + boot)))),
             reader: Arc::new(OneByOne::default()),
             sockets: None,
+            memory_limit: None,
             planted: Default::default(),
         }
     }
