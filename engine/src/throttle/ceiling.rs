@@ -53,6 +53,9 @@ const SMALL_SEGMENTS: u64 = 4;
 /// The least and the most of these bytes. Space makes no memtable smaller than the least, so
 /// however small segments are, flushes give back as much at once.
 const SMALL_BYTES: (u64, u64) = (LEAST_MEMTABLE_BYTES, 16 << 20);
+/// They are at most this part (one in this many) of the slack, where that is more than the least:
+/// without, a store of 40 MB stood at 1.6 at a ceiling of 1.3.
+const SMALL_PART: u64 = 2;
 /// The ramp ends where it has used this part, in thirds, of what is left up to the limit. Writers
 /// that get as much as GC frees stay in its middle, and the rest is for the files of the relocation
 /// that makes room for them: over all of it, a simulated store passed 1.3 by 0.01 more.
@@ -77,6 +80,9 @@ const RATES: (u64, u64) = (4 << 20, 2 << 30);
 /// instead of 4.10, and 1.57 instead of 1.67 if writes are skewed
 /// (`bench/record/2026-11-27-room-for-flushes.md`).
 const MEMTABLE_PART: u64 = 8;
+/// Further from it, this part: the flush of a memtable with more would pass the ceiling by itself.
+/// A store that its first memtable held stood at 2.5 at a ceiling of 1.3.
+const FAR_MEMTABLE_PART: u64 = 2;
 /// Space makes no memtable full with fewer bytes than this.
 const LEAST_MEMTABLE_BYTES: u64 = 4 << 20;
 /// Least growth of space per byte written; it replaces a smaller computed one. If nearly all bytes
@@ -119,10 +125,10 @@ pub struct SpacePace {
 /// another one.
 pub fn pace(facts: &PaceFacts) -> SpacePace {
     if facts.winnable == 0 {
-        return SpacePace::NONE;
+        let memtable_bytes = memtable_bytes(facts, u64::MAX);
+        return SpacePace { memtable_bytes, ..SpacePace::NONE };
     }
-    let segments = facts.segment_bytes.saturating_mul(SMALL_SEGMENTS);
-    let small = segments.clamp(SMALL_BYTES.0, SMALL_BYTES.1);
+    let small = small_bytes(facts);
     let soft = facts.start.max(facts.live.saturating_add(small));
     // A steeper ramp would be a step.
     let least_width = small / SMALL_SEGMENTS;
@@ -142,12 +148,22 @@ pub fn pace(facts: &PaceFacts) -> SpacePace {
     }
 }
 
+/// Returns the bytes by which a database may exceed its live ones before writers are held up.
+fn small_bytes(facts: &PaceFacts) -> u64 {
+    let segments = facts.segment_bytes.saturating_mul(SMALL_SEGMENTS);
+    let small = segments.clamp(SMALL_BYTES.0, SMALL_BYTES.1);
+    // Of a database of fewer bytes than the most, flushes give nothing back for the sake of space.
+    let tiny = SMALL_BYTES.1.saturating_sub(facts.live);
+    small.min((facts.slack / SMALL_PART).max(SMALL_BYTES.0).max(tiny))
+}
+
 /// Returns the bytes at which a memtable is full. One of pointers alone takes little of the slack.
 fn memtable_bytes(facts: &PaceFacts, soft: u64) -> u64 {
-    match facts.allocated > soft && facts.flushed_share >= 0.5 {
-        true => (facts.slack / MEMTABLE_PART / facts.memtables).max(LEAST_MEMTABLE_BYTES),
-        false => u64::MAX,
+    if facts.flushed_share < 0.5 {
+        return u64::MAX;
     }
+    let part = if facts.allocated > soft { MEMTABLE_PART } else { FAR_MEMTABLE_PART };
+    (facts.slack / part / facts.memtables).max(LEAST_MEMTABLE_BYTES)
 }
 
 impl SpacePace {

@@ -74,14 +74,19 @@ fn space_stays_under_its_ceiling() {
 /// Where the ceiling alone would begin to delay writers at once, a few segments may be garbage.
 #[test]
 fn small_stores_may_have_a_few_segments_of_garbage() {
-    let pace_of = |segment_bytes: u64| {
-        let facts = PaceFacts { segment_bytes, ..facts(8, 8) };
+    let pace_of = |live_mib: u64, segment_bytes: u64| {
+        let facts = PaceFacts { segment_bytes, start: 0, limit: 0, ..facts(live_mib, live_mib) };
         let pace = pace(&facts);
         ((pace.soft_bytes - 500 * MIB as i64) as u64 / MIB, pace.width_bytes / MIB)
     };
     let sizes = [4 << 10, MIB, 2 * MIB, 4 * MIB, 64 * MIB];
-    let expected = [(4, 1), (4, 1), (8, 2), (16, 4), (16, 4)];
-    assert_eq!(sizes.map(pace_of), expected, "where delays begin, and over how much they grow");
+    let tiny = [(4, 1), (4, 1), (8, 2), (8, 2), (8, 2)];
+    let small = [(4, 1), (4, 1), (6, 1), (6, 1), (6, 1)];
+    let large = [(4, 1), (4, 1), (8, 2), (16, 4), (16, 4)];
+    for (live_mib, expected) in [(8, tiny), (40, small), (1000, large)] {
+        let found = sizes.map(|bytes| pace_of(live_mib, bytes));
+        assert_eq!(found, expected, "where delays begin, and over how much they grow");
+    }
 }
 
 #[test]
