@@ -5,7 +5,8 @@ use crate::place::{self, PathKind};
 use crate::progress::Progress;
 use crate::text::human_bytes;
 use cleavedb::{
-    Builder, Db, ErrorKind, Event, EventListener, GcOptions, KeyFile, Keyspace, Options, Result,
+    Builder, Db, Error, ErrorKind, Event, EventListener, GcOptions, KeyFile, Keyspace, Options,
+    Result,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -105,7 +106,15 @@ pub(crate) fn to_change(path: &Path) -> Result<Db> {
 fn existing(path: &Path, options: Options) -> Result<Db> {
     match place::look(path)? {
         PathKind::Database => {
-            let gc = last_gc_options(path);
+            // Who changes nothing frees nothing either.
+            let only_reads = options.read_only || options.follow;
+            let gc = last_gc_options(path).or_else(|error| match only_reads {
+                true => {
+                    note!("the defaults are taken for the options of value GC: {error}");
+                    Ok(GcOptions::default())
+                }
+                false => Err(error),
+            })?;
             open(path, Options { create_if_missing: false, gc, ..options })
         }
         place => Err(place.refuse(path)),
@@ -114,21 +123,42 @@ fn existing(path: &Path, options: Options) -> Result<Db> {
 
 /// Returns the GC options of the last opening, most likely by the program that owns the database,
 /// so that space is explained and freed by its rules. Returns the defaults if they are not
-/// recorded.
-fn last_gc_options(path: &Path) -> GcOptions {
-    let text = std::fs::read_to_string(path.join("OPTIONS")).unwrap_or_default();
-    GcOptions::from_text(&text).unwrap_or_default()
+/// recorded, and an error if what is recorded can't be read: the opening would record others.
+fn last_gc_options(path: &Path) -> Result<GcOptions> {
+    let path = path.join("OPTIONS");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => GcOptions::from_text(&text).map_err(|error| {
+            error.in_file(&path).advise(
+                "correct this line, or remove the file: then the defaults hold, or what the \
+                 program sets that has the database",
+            )
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(GcOptions::default()),
+        Err(error) => Err(Error::io("read", &path, error)),
+    }
 }
 
 /// Opens a database for writing and creates it where there is nothing. A directory that holds
 /// something else is refused, because files of two owners in one directory get mixed up.
 pub(crate) fn to_fill(path: &Path, options: Options) -> Result<Db> {
-    match place::look(path)? {
-        place @ (PathKind::File | PathKind::Foreign(_)) => Err(place.refuse(path)),
-        PathKind::Database if options.gc == GcOptions::default() => existing(path, options),
+    to_fill_with(path, options, |_| ())
+}
+
+/// Opens a database as [`to_fill`] does, with the options of value GC that `set` makes of those of
+/// the last opening, or of the defaults for a new database.
+pub(crate) fn to_fill_with(
+    path: &Path,
+    options: Options,
+    set: impl FnOnce(&mut GcOptions),
+) -> Result<Db> {
+    let (create_if_missing, mut gc) = match place::look(path)? {
+        place @ (PathKind::File | PathKind::Foreign(_)) => return Err(place.refuse(path)),
+        PathKind::Database => (false, last_gc_options(path)?),
         // The engine recognizes what a crash while it created a database may have left.
-        _ => open(path, Options { create_if_missing: true, ..options }),
-    }
+        _ => (true, GcOptions::default()),
+    };
+    set(&mut gc);
+    open(path, Options { create_if_missing, gc, ..options })
 }
 
 /// Opens a database for writing as [`to_fill`] does, and its keyspace `name`. A new database is

@@ -426,7 +426,7 @@ fn names(data: &[u8]) {
             FileName::Relocation(id) => names::relocation(dir, id),
             FileName::Manifest(id) => names::manifest(dir, id),
             FileName::Aside(id) => names::aside(dir, id),
-            FileName::Fixed | FileName::Foreign => path.clone(),
+            FileName::Fixed | FileName::Note | FileName::Foreign => path.clone(),
         };
         assert_eq!(written, path);
         if files.iter().all(|(known, _)| *known != path) {

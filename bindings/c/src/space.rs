@@ -81,12 +81,14 @@ extern "C" fn cleavedb_options_set_punch(options: Handle<DbOptions>, value: u8) 
     set_gc(options, |gc| gc.punch = value != 0);
 }
 
-/// Frees what is worth freeing now. Returns the bytes that were freed, or punched as holes.
+/// Frees what is worth freeing now. Returns the bytes that came back: those of freed segments and
+/// of holes, less what was written again.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_gc(db: Handle<Database>, errptr: ErrPtr) -> u64 {
     telling(errptr, 0, || {
         let report = db.pin()?.engine()?.gc()?;
-        Ok(report.bytes_freed.saturating_add(report.bytes_punched))
+        let freed = report.bytes_freed.saturating_add(report.bytes_punched);
+        Ok(freed.saturating_sub(report.bytes_written))
     })
 }
 

@@ -36,10 +36,11 @@ pub(crate) fn run(args: &Gc) -> Outcome {
     let after = place::allocated_bytes(&args.dir)?;
     let mut out = Output::new();
     out.line(format!(
-        "collected in {:.1} s: {} freed, {} moved ({} written); \
+        "collected in {:.1} s: {} freed, {}{} moved ({} written); \
          {} before, {} now",
         started.elapsed().as_secs_f64(),
         counted(done.segments_freed, "segment"),
+        done.punched(),
         counted(done.values_moved, "value"),
         human_bytes(done.bytes_written),
         human_bytes(before),
@@ -58,6 +59,8 @@ enum GcBy {
 /// What a collection did.
 struct Collected {
     segments_freed: u64,
+    segments_punched: u64,
+    bytes_punched: u64,
     values_moved: u64,
     bytes_written: u64,
 }
@@ -67,6 +70,8 @@ impl Collected {
         let number = |field: &str| told[field].as_u64().unwrap_or_default();
         Collected {
             segments_freed: number("segments_freed"),
+            segments_punched: number("segments_punched"),
+            bytes_punched: number("bytes_punched"),
             values_moved: number("values_moved"),
             bytes_written: number("bytes_written"),
         }
@@ -75,7 +80,23 @@ impl Collected {
     fn by(db: Db) -> Result<Collected> {
         let report = db.gc()?;
         db.close()?;
-        let (segments_freed, values_moved) = (report.segments_freed, report.values_moved);
-        Ok(Collected { segments_freed, values_moved, bytes_written: report.bytes_written })
+        Ok(Collected {
+            segments_freed: report.segments_freed,
+            segments_punched: report.segments_punched,
+            bytes_punched: report.bytes_punched,
+            values_moved: report.values_moved,
+            bytes_written: report.bytes_written,
+        })
+    }
+
+    /// Returns what was punched as words of a list, if anything was.
+    fn punched(&self) -> String {
+        match self.segments_punched {
+            0 => String::new(),
+            segments => {
+                let bytes = human_bytes(self.bytes_punched);
+                format!("{} punched ({bytes}), ", counted(segments, "segment"))
+            }
+        }
     }
 }

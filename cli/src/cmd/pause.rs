@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 /// Pause automatic value GC of the process that has a database open, until `resume`
 ///
-/// This is for a time that needs all of the device. Dead values take space meanwhile; once the
-/// ceiling of space is reached, writers wait.
+/// This is for a time that needs all of the device. Dead values keep their space meanwhile, and
+/// nobody is held up for that: space may grow beyond any bound.
 #[derive(Args)]
 #[command(name = "pause")]
 pub(crate) struct PauseArgs {

@@ -28,7 +28,7 @@ pub(crate) struct Space {
     map: bool,
 
     /// Draw the segments into an SVG file, or to standard output if it is `-`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     svg: Option<PathBuf>,
 }
 

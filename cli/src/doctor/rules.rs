@@ -346,8 +346,12 @@ fn space_above_bound(facts: &Facts) -> Vec<Symptom> {
     if let Some(warning) = warnings.first() {
         what += &format!(" {warning}");
     }
+    let why = match facts.jobs["gc_paused"] == true {
+        true => "Nothing holds it down while value GC is paused.",
+        false => "Writers are held up while value GC tries to come back below it.",
+    };
     let symptom = Symptom::new("space_above_bound", Urgency::Act, what)
-        .because("Writers are held up while value GC tries to come back below it.")
+        .because(why)
         .try_this("see in `cleave space` who keeps what; `cleave gc` collects at once");
     vec![symptom]
 }

@@ -124,6 +124,11 @@ fn space_that_does_not_come_back_is_found() {
     assert_eq!(found(old), ["old_holders"]);
     let above = |facts: &mut Facts| facts.space["allocated"] = (3u64 << 30).into();
     assert_eq!(found(above), ["space_above_bound"]);
+    let paused = |facts: &mut Facts| {
+        above(facts);
+        facts.jobs["gc_paused"] = true.into();
+    };
+    assert_eq!(found(paused), ["space_above_bound", "paused_gc"]);
     assert_eq!(found(|facts| facts.jobs["gc_paused"] = true.into()), ["paused_gc"]);
     let off = |facts: &mut Facts| facts.settings["database"]["gc.automatic"] = "false".into();
     assert_eq!(found(off), ["paused_gc"]);

@@ -8,12 +8,16 @@ use cleavedb::Result;
 use std::path::Path;
 
 const ARROW: &[u8] = b" ==> ";
+/// The begin of the last line of a dump.
+const COUNT: &[u8] = b"Keys in range: ";
 
 /// A dump that is read.
 pub(crate) struct LdbDumpSource {
     input: ImportInput,
     line: Vec<u8>,
     is_begun: bool,
+    /// The pairs that were read.
+    pairs: u64,
 }
 
 impl LdbDumpSource {
@@ -22,7 +26,7 @@ impl LdbDumpSource {
     }
 
     pub(crate) fn new(input: ImportInput) -> Self {
-        LdbDumpSource { input, line: Vec::new(), is_begun: false }
+        LdbDumpSource { input, line: Vec::new(), is_begun: false, pairs: 0 }
     }
 }
 
@@ -41,8 +45,16 @@ impl Source for LdbDumpSource {
 
     fn next(&mut self, pair: &mut ImportPair) -> Result<bool> {
         while self.input.read_line(&mut self.line)? {
-            // Some versions end with a count.
-            if self.line.is_empty() || self.line.starts_with(b"Keys in range: ") {
+            if self.line.is_empty() {
+                continue;
+            }
+            // A dump ends with a count, a scan doesn't.
+            if let Some(count) = self.line.strip_prefix(COUNT) {
+                if count != self.pairs.to_string().as_bytes() {
+                    let what = format!("says otherwise: {} pairs came before it", self.pairs);
+                    let error = self.input.in_line(&what);
+                    return Err(error.advise("the dump is not complete: make it once more"));
+                }
                 continue;
             }
             let Some((key, value)) = parse(&self.line) else {
@@ -52,6 +64,7 @@ impl Source for LdbDumpSource {
                 );
             };
             pair.set(&key, &value);
+            self.pairs += 1;
             return Ok(true);
         }
         Ok(false)

@@ -1,6 +1,6 @@
 //! `cleave bench` does what it says, in figures that programs can read, and notices wrong values.
 
-use crate::common::{Dir, ok, run};
+use crate::common::{Dir, fails, ok, run};
 use serde_json::Value;
 use std::fs;
 
@@ -333,4 +333,44 @@ fn the_change_feed_is_followed_beside_a_workload() {
         assert!(reports[0]["feed"]["seconds_after"].as_f64().unwrap() >= 0.0);
         assert_eq!(reports[1]["feed"]["changes"], 0);
     }
+}
+
+/// Before, an option that was given with its default counted as not given, and one that was given
+/// reset all others.
+#[test]
+fn options_of_value_gc_hold_as_they_are_given() {
+    let dir = Dir::new("bench-gc-options");
+    let recorded = |args: &str| {
+        bench(&dir, args);
+        let text = fs::read_to_string(dir.path().join("DB/OPTIONS")).unwrap();
+        let of = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim_start_matches(" = ").to_owned()
+        };
+        [of("gc.automatic"), of("gc.max_space_amplification"), of("gc.space_allowance_bytes")]
+    };
+    let fill = "fillseq --num 100";
+    let mib10 = "10485760";
+    let tight = recorded(&format!("{fill} --max-space-amplification 1.3 --space-allowance-mb 10"));
+    assert_eq!(tight, ["true", "1.3", mib10]);
+    assert_eq!(recorded(fill), ["true", "1.3", mib10], "what is not given stays");
+    assert_eq!(recorded(&format!("{fill} --no-gc")), ["false", "1.3", mib10]);
+    let wide = recorded(&format!("{fill} --max-space-amplification 2"));
+    assert_eq!(wide, ["true", "2", mib10]);
+    let told = fails(&dir, &["bench", "DB", "fillseq", "--cache-mb", "17592186044417"], b"");
+    assert!(told.contains("17592186044417"), "{told}");
+}
+
+#[test]
+fn a_collection_tells_of_holes() {
+    let dir = Dir::new("bench-holes");
+    let words = "bench DB fillseq --num 40 --value-size 1000000 --no-gc --separation at_write";
+    ok(&dir, &words.split(' ').collect::<Vec<_>>(), b"");
+    let keys: Vec<String> = (0..40).step_by(4).map(|number| format!("{number:016}")).collect();
+    let mut words = vec!["del", "DB"];
+    words.extend(keys.iter().map(String::as_str));
+    ok(&dir, &words, b"");
+    let told = String::from_utf8(ok(&dir, &["gc", "DB"], b"")).unwrap();
+    // Where the file system makes no holes, what is live is moved instead.
+    assert!(told.contains(" punched (") || !told.contains(" 0 values moved"), "{told}");
 }

@@ -76,6 +76,14 @@ pub(crate) fn ok(dir: &Dir, args: &[&str], input: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
+/// Runs the program, which must fail with exit status 2, and returns what it told.
+pub(crate) fn fails(dir: &Dir, args: &[&str], input: &[u8]) -> String {
+    let output = run(dir, args, input);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "cleave {args:?}: {told}");
+    told
+}
+
 /// Text with a record for each of these numbers.
 pub(crate) fn lines(numbers: Range<u32>) -> String {
     numbers.map(|number| format!("key{number:04}\tvalue {number}\n")).collect()

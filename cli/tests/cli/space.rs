@@ -1,6 +1,6 @@
 //! `cleave space`: the report of a store with garbage and a checkpoint, in every form.
 
-use crate::common::{Dir, ok, run};
+use crate::common::{Dir, fails, ok, run};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -79,9 +79,13 @@ fn it_goes_by_the_settings_of_whoever_opened_the_store_last() {
         kept.contains("settled_space_amplification = 1.5") && kept.contains("automatic = false"),
         "{kept}"
     );
-    // What nobody can have set stops no command.
+    // What nobody can have set stops no command that reads, and is not replaced by others.
     fs::write(&path, "gc.max_space_amplification = much").unwrap();
     assert_eq!(settled(), Some(1.2));
+    let refused = fails(&dir, &["put", "DB", "key", "value"], b"");
+    assert!(refused.contains("max_space_amplification can't be \"much\""), "{refused}");
+    assert!(refused.contains("OPTIONS"), "{refused}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "gc.max_space_amplification = much");
 }
 
 #[test]

@@ -45,7 +45,8 @@ fn destroy(env: &Env, dir: &Path) -> Result<()> {
     place::check_not_of_another_store(env, dir, exists)?;
     let ours = |path: &Path| names::parse(path) != FileName::Foreign;
     // Other stores use the names CURRENT and LOCK too, so these prove nothing by themselves.
-    let telling = |path: &Path| !matches!(names::parse(path), FileName::Foreign | FileName::Fixed);
+    let is_telling = |named| !matches!(named, FileName::Foreign | FileName::Fixed | FileName::Note);
+    let telling = |path: &Path| is_telling(names::parse(path));
     let files = fs.list(dir).doing("list", dir)?;
     if !files.iter().any(|path| telling(path)) {
         return Ok(());

@@ -82,7 +82,7 @@ impl Builder {
         let found: Vec<FileName> = files
             .iter()
             .map(|path| names::parse(path))
-            .filter(|named| *named != FileName::Foreign)
+            .filter(|named| !matches!(named, FileName::Note | FileName::Foreign))
             .collect();
         if found.is_empty() {
             return Err(Error::not_found("there is no database here")

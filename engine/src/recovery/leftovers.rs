@@ -51,6 +51,7 @@ pub fn find_leftovers(
                 let begun = [names::CURRENT_NEW, names::KEYS_NEW, names::PROBE];
                 (0, !begun.iter().any(|name| path.ends_with(name)))
             }
+            FileName::Note => continue,
             FileName::Foreign => {
                 found.foreign += 1;
                 continue;

@@ -39,6 +39,7 @@ pub fn check_wanted(env: &Env, dir: &Path, rules: PlaceRules, exists: bool) -> R
     }
     if !exists && (rules.read_only || !rules.create_if_missing) {
         check_not_foreign(env, dir)?;
+        check_has_no_data(env, dir)?;
         return Err(Error::not_found("there is no database here")
             .in_file(dir)
             .advise("check the path"));
@@ -126,17 +127,38 @@ pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<Pat
                     .in_file(dir)
                     .advise("choose an empty or a new directory"));
             }
+            // It tells what was stored in the database that was here, which is gone.
+            FileName::Note => {
+                let name = name.to_string_lossy();
+                let what = format!("{name:?} is the note of a load into a database that is gone");
+                return Err(Error::invalid_argument(what)
+                    .in_file(dir)
+                    .advise("remove it, and load from the beginning"));
+            }
             FileName::Table(_)
             | FileName::Segment(_)
             | FileName::Relocation(_)
-            | FileName::Aside(_) => {
-                return Err(Error::corruption("CURRENT is missing from this database")
-                    .in_file(dir)
-                    .advise("restore it, or the whole database, from a checkpoint"));
-            }
+            | FileName::Aside(_) => return Err(lost_current(dir)),
         }
     }
     Ok(left)
+}
+
+/// Refuses a directory without CURRENT that has files of a database beside those of its creation.
+fn check_has_no_data(env: &Env, dir: &Path) -> Result<()> {
+    if !env.fs.exists(dir).doing("look for", dir)? {
+        return Ok(());
+    }
+    let files = env.fs.list(dir).doing("list", dir)?;
+    let is_data =
+        |path: &PathBuf| matches!(names::parse(path), FileName::Table(_) | FileName::Segment(_));
+    if files.iter().any(is_data) { Err(lost_current(dir)) } else { Ok(()) }
+}
+
+fn lost_current(dir: &Path) -> Error {
+    Error::corruption("CURRENT is missing from this database")
+        .in_file(dir)
+        .advise("restore it, or the whole database, from a backup; else `cleave repair`")
 }
 
 /// Returns the name of the store whose files are in `dir`, or `None`. It is recognized by file

@@ -104,7 +104,7 @@ impl RepairFacts {
         for path in env.fs.list(dir).doing("list", dir)? {
             let path = dir.join(path.file_name().unwrap_or_default());
             let named = names::parse(&path);
-            if matches!(named, FileName::Fixed | FileName::Foreign) {
+            if matches!(named, FileName::Fixed | FileName::Note | FileName::Foreign) {
                 continue;
             }
             facts.files.push((named, path));

@@ -72,7 +72,7 @@ pub(super) fn measure(
             FileName::Table(id) => tables.contains(&id),
             FileName::Segment(id) => version.segments.contains_key(&id),
             FileName::Relocation(id) => relocations.contains(&id),
-            FileName::Manifest(_) | FileName::Fixed => true,
+            FileName::Manifest(_) | FileName::Fixed | FileName::Note => true,
             FileName::Aside(_) | FileName::Foreign => false,
         };
         let standing = match named {

@@ -269,7 +269,7 @@ fn classes(files: &[FileFacts], version: &Version) -> Vec<ClassSpace> {
         FileName::Segment(id) if is_log(version, id) => FileClass::Log,
         FileName::Segment(_) => FileClass::Segments,
         FileName::Relocation(_) => FileClass::Relocations,
-        FileName::Manifest(_) | FileName::Fixed => FileClass::Manifest,
+        FileName::Manifest(_) | FileName::Fixed | FileName::Note => FileClass::Manifest,
         FileName::Aside(_) | FileName::Foreign => FileClass::Other,
     };
     let sum = |&class| {

@@ -38,6 +38,8 @@ pub mod names {
     pub const KEYS: &str = "KEYS";
     /// The next KEYS, before it is renamed.
     pub const KEYS_NEW: &str = "KEYS.new";
+    /// The begin of the names of notes; 16 hexadecimal digits follow.
+    pub const NOTE: &str = "loading-";
 
     /// Returns the path of a table.
     pub fn table(dir: &Path, id: TableId) -> PathBuf {
@@ -79,6 +81,8 @@ pub mod names {
         Aside(SegmentId),
         /// One of the fixed names.
         Fixed,
+        /// The note of a command on its progress, beside the files of the engine.
+        Note,
         /// Not a name that CleaveDB uses.
         Foreign,
     }
@@ -91,9 +95,15 @@ pub mod names {
                 FileName::Segment(id) | FileName::Aside(id) => Some(id.0),
                 FileName::Relocation(id) => Some(id.0),
                 FileName::Manifest(id) => Some(id),
-                FileName::Fixed | FileName::Foreign => None,
+                FileName::Fixed | FileName::Note | FileName::Foreign => None,
             }
         }
+    }
+
+    /// Returns true for 16 hexadecimal digits.
+    fn is_note_number(digits: &str) -> bool {
+        let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+        digits.len() == 16 && digits.bytes().all(is_digit)
     }
 
     /// Parses a file name. Only names exactly as this module writes them are accepted, so a number
@@ -104,6 +114,9 @@ pub mod names {
         };
         if [LOCK, CURRENT, CURRENT_NEW, OPTIONS, PROBE, CONTROL, KEYS, KEYS_NEW].contains(&name) {
             return FileName::Fixed;
+        }
+        if name.strip_prefix(NOTE).is_some_and(is_note_number) {
+            return FileName::Note;
         }
         let Some((digits, suffix)) = name.split_once('.') else {
             return FileName::Foreign;
@@ -537,6 +550,10 @@ mod tests {
         );
         assert_eq!(parse(&names::manifest(dir, 3)), FileName::Manifest(3));
         assert_eq!(parse(Path::new("db/CURRENT")), FileName::Fixed);
+        assert_eq!(parse(Path::new("db/loading-8690bea2700423be")), FileName::Note);
+        for foreign in ["loading-8690bea2700423b", "loading-8690bea2700423bE"] {
+            assert_eq!(parse(Path::new(foreign)), FileName::Foreign, "{foreign}");
+        }
         for foreign in ["7.tbl", "00000007.ldb", "x.seg", "00000007", "+0000007.tbl", "notes.txt"] {
             assert_eq!(parse(Path::new(foreign)), FileName::Foreign, "{foreign}");
         }

@@ -281,7 +281,7 @@ pub fn read_manifest(
 ) -> Result<ManifestEnd> {
     let path = names::manifest(dir, id);
     let database = database.into();
-    let mut reader = ManifestReader::open(env, &path, &database)?;
+    let mut reader = open_in_force(env, &path, &database)?;
     reader.header().check(FileKind::Manifest, database.id, id).in_file(&path)?;
     let (mut count, mut goes_on) = (0, false);
     let end = reader.for_each(|_, edit| {
@@ -295,6 +295,16 @@ pub fn read_manifest(
     }
     let length = reader.length();
     Ok(ManifestEnd { length, is_torn: end < length })
+}
+
+/// Opens the manifest that CURRENT names.
+fn open_in_force(env: &Env, path: &Path, database: &DatabaseIdentity) -> Result<ManifestReader> {
+    if env.fs.exists(path).doing("look for", path)? {
+        return ManifestReader::open(env, path, database);
+    }
+    Err(Error::corruption("the manifest that CURRENT names is missing")
+        .in_file(path)
+        .advise("restore it, or the whole database, from a backup; else `cleave repair`"))
 }
 
 fn damaged(path: &Path, offset: u64) -> Error {
@@ -321,7 +331,7 @@ pub fn read_manifest_live(
     mut each: impl FnMut(Edit) -> Result<()>,
 ) -> Result<u64> {
     let path = names::manifest(dir, id);
-    let mut reader = ManifestReader::open(env, &path, database)?;
+    let mut reader = open_in_force(env, &path, database)?;
     reader.header().check(FileKind::Manifest, database.id, id).in_file(&path)?;
     let (first, mut goes_on) = (reader.first(), false);
     let end = reader.for_each_from(from.unwrap_or(first), |_, edit| {

@@ -32,7 +32,7 @@ pub fn is_ours(env: &Env, path: &Path, database: Option<u64>) -> Result<bool> {
     let head = head.get(..read).unwrap_or_default();
     let name = path.file_name().and_then(|name| name.to_str());
     let kind = match (names::parse(path), name) {
-        (FileName::Fixed, Some(names::LOCK)) => return Ok(true),
+        (FileName::Fixed, Some(names::LOCK)) | (FileName::Note, _) => return Ok(true),
         // Ours is a socket, never a file.
         (FileName::Fixed, Some(names::CONTROL)) => return Ok(false),
         (FileName::Fixed, Some(names::OPTIONS)) => {

@@ -546,7 +546,8 @@ LEVELDB_EXPORT uint64_t cleavedb_catch_up(leveldb_t* db, char** errptr);
 LEVELDB_EXPORT void cleavedb_flush(leveldb_t* db, char** errptr);
 /* Compacts all keyspaces, and waits for it. */
 LEVELDB_EXPORT void cleavedb_compact(leveldb_t* db, char** errptr);
-/* Frees now what is worth freeing, and waits for it. Returns how many bytes that were. */
+/* Frees now what is worth freeing, and waits for it. Returns how many bytes came back: those of
+ * freed segments and of holes, less what was written again. */
 LEVELDB_EXPORT uint64_t cleavedb_gc(leveldb_t* db, char** errptr);
 /* Stops automatic value GC (1), or lets it go on (0). While it is stopped, space may grow. */
 LEVELDB_EXPORT void cleavedb_pause_gc(leveldb_t* db, uint8_t);

@@ -26,7 +26,7 @@ use crate::output::Output;
 use crate::text::parse_size;
 use clap::Args;
 use cleavedb::{
-    Codec, CollectDiscardable, Db, Keyspace, Options, Result, Separation, StaleTrigger,
+    Codec, CollectDiscardable, Db, GcOptions, Keyspace, Options, Result, Separation, StaleTrigger,
     WriteOptions,
 };
 use std::thread;
@@ -63,29 +63,33 @@ pub(crate) struct Bench {
     json: bool,
 }
 
-/// The settings of the store.
+/// The most MiB of a size: as many bytes as the engine takes for any, 16 TiB.
+const MOST_MIB: u64 = 1 << 24;
+
+/// The settings of the store. Those of value GC that are not given stay as the last opening of the
+/// database had them, and those of a keyspace as they are.
 #[derive(Args)]
 struct StoreArgs {
     #[command(flatten)]
     durable: Durable,
 
     /// Size of the block cache, in MiB
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
     cache_mb: Option<u64>,
 
     #[command(flatten)]
     pin_tree: PinTree,
 
     /// Size of a memtable, in MiB
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
     memtable_mb: Option<u64>,
 
     /// Size of a table, in MiB
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
     table_mb: Option<u64>,
 
     /// Size of level 1, in MiB; each deeper level is ten times larger
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
     level_base_mb: Option<u64>,
 
     /// Bits of filter per key; 0 writes no filters
@@ -121,7 +125,7 @@ struct StoreArgs {
     settled_space_amplification: Option<f64>,
 
     /// Garbage that is allowed whatever the ceiling says, in MiB
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
     space_allowance_mb: Option<u64>,
 
     /// Share of garbage from which segments are discardable: collected though the bounds hold
@@ -145,7 +149,7 @@ struct StoreArgs {
     no_punch: bool,
 
     /// Memory for the update table, in MiB; 0 switches it off
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
     update_table_mb: Option<u64>,
 
     /// Stale entries from which a table is compacted early: off, share:0.5, entries:1000
@@ -157,7 +161,7 @@ struct StoreArgs {
     no_scan_order: bool,
 
     /// The most that compaction and value GC write per second, in MiB
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
     background_mb: Option<u64>,
 }
 
@@ -170,7 +174,12 @@ impl StoreArgs {
             self.update_table_mb.map_or(options.update_table_bytes, |mib| mib << 20);
         options.early_compaction = self.early_compaction.unwrap_or(options.early_compaction);
         options.scan_order = !self.no_scan_order;
-        let gc = &mut options.gc;
+        self.pin_tree.apply(options)
+    }
+
+    /// Sets the options of value GC that were given. The two that can only be switched off hold for
+    /// this run; the others stay as they are.
+    fn set_gc(&self, gc: &mut GcOptions) {
         gc.automatic = !self.no_gc;
         gc.punch = !self.no_punch;
         gc.max_space_amplification =
@@ -182,7 +191,6 @@ impl StoreArgs {
         gc.discardable_ratio = self.discardable_ratio.unwrap_or(gc.discardable_ratio);
         gc.punch_ratio = self.punch_ratio.unwrap_or(gc.punch_ratio);
         gc.collect_discardable = self.collect_discardable.unwrap_or(gc.collect_discardable);
-        self.pin_tree.apply(options)
     }
 }
 
@@ -203,7 +211,8 @@ struct BenchPlan<'a> {
 }
 
 pub(crate) fn run(args: &Bench) -> Outcome {
-    let db = open::to_fill(&args.target.dir, args.store.options())?;
+    let store = &args.store;
+    let db = open::to_fill_with(&args.target.dir, store.options(), |gc| store.set_gc(gc))?;
     let values = ValueSource::new(args.load.value_size, args.load.compression_ratio);
     if !args.force {
         owner::refuse_other_stores(&db, &values)?;
