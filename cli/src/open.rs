@@ -126,13 +126,20 @@ fn existing(path: &Path, options: Options) -> Result<Db> {
 /// recorded, and an error if what is recorded can't be read: the opening would record others.
 fn last_gc_options(path: &Path) -> Result<GcOptions> {
     let path = path.join("OPTIONS");
-    match std::fs::read_to_string(&path) {
-        Ok(text) => GcOptions::from_text(&text).map_err(|error| {
-            error.in_file(&path).advise(
-                "correct this line, or remove the file: then the defaults hold, or what the \
-                 program sets that has the database",
-            )
-        }),
+    match std::fs::read(&path) {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            // A crash may have cut off the rest of a line.
+            let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            let gc = GcOptions::from_text(whole).map_err(|error| {
+                error.in_file(&path).advise(
+                    "correct this line, or remove the file: then the defaults hold, or what the \
+                     program sets that has the database",
+                )
+            })?;
+            // Memory belongs to the process.
+            Ok(GcOptions { memory_bytes: GcOptions::default().memory_bytes, ..gc })
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(GcOptions::default()),
         Err(error) => Err(Error::io("read", &path, error)),
     }

@@ -346,8 +346,9 @@ fn space_above_bound(facts: &Facts) -> Vec<Symptom> {
     if let Some(warning) = warnings.first() {
         what += &format!(" {warning}");
     }
-    let why = match facts.jobs["gc_paused"] == true {
-        true => "Nothing holds it down while value GC is paused.",
+    let is_off = facts.settings["database"]["gc.automatic"] == "false";
+    let why = match is_off || facts.jobs["gc_paused"] == true {
+        true => "Nothing holds it down while value GC is off or paused.",
         false => "Writers are held up while value GC tries to come back below it.",
     };
     let symptom = Symptom::new("space_above_bound", Urgency::Act, what)

@@ -55,6 +55,8 @@ impl Source for LdbDumpSource {
                     let error = self.input.in_line(&what);
                     return Err(error.advise("the dump is not complete: make it once more"));
                 }
+                // Another dump may follow.
+                self.pairs = 0;
                 continue;
             }
             let Some((key, value)) = parse(&self.line) else {

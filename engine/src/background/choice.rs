@@ -7,8 +7,9 @@ use crate::base::pointer::KeyspaceId;
 use crate::compaction::picker::{self, CompactionCursors, Pick};
 use crate::gc::dead;
 use crate::version::health::JobKind;
-use crate::version::levels::{Levels, bounds};
+use crate::version::levels::{LEVELS, Levels, bounds};
 use crate::version::pinning::TableToPin;
+use crate::version::settings::KeyspaceOptions;
 use crate::version::view::{KeyspaceState, View};
 use std::sync::Arc;
 
@@ -138,6 +139,7 @@ impl Background {
         if !is_purged && may_run(JobKind::Purge) {
             return Some(BackgroundWork::Purge);
         }
+        self.forget_needless_compactions(state);
         let full = self.find_full_level(&resting, state);
         let is_full = full.is_some();
         if is_full {
@@ -196,6 +198,19 @@ impl Background {
         due.min_by_key(|(age, _)| *age)
     }
 
+    /// Returns the settings of a keyspace with the size that its memtables have at the most.
+    pub(super) fn options_in_force(&self, keyspace: &KeyspaceState) -> KeyspaceOptions {
+        let most = self.committer.stall_controller().most_memtable_bytes();
+        let options = keyspace.options();
+        let memtable_bytes = options.memtable_bytes.min(most);
+        KeyspaceOptions { memtable_bytes, ..KeyspaceOptions::clone(&options) }
+    }
+
+    /// Returns how urgent a compaction of each level is; it is due from 1.0 on.
+    pub fn level_scores(&self, keyspace: &KeyspaceState, levels: &Levels) -> [f64; LEVELS] {
+        picker::scores(levels, &self.options_in_force(keyspace))
+    }
+
     /// Finds a compaction that the fill of a level makes due, without marking it.
     pub(super) fn find_full_level(
         &self,
@@ -205,7 +220,7 @@ impl Background {
         let first_tables = CompactionCursors::default();
         let after = state.compacted_last;
         self.find_compaction(resting, (JobKind::Compaction, after), |keyspace, view| {
-            let (id, options) = (keyspace.id, keyspace.options().clone());
+            let (id, options) = (keyspace.id, self.options_in_force(keyspace));
             let cursors = state.compaction_cursors.get(&id).unwrap_or(&first_tables);
             let pick = picker::pick(id, &view.levels, &options, &state.busy, cursors)?;
             Some((CompactionReason::FullLevel, pick))

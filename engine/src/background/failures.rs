@@ -5,6 +5,7 @@
 
 use super::{Background, BackgroundState};
 use crate::base::error::Error;
+use crate::base::pointer::KeyspaceId;
 use crate::events::Event;
 use crate::throttle::retry;
 use crate::version::health::JobKind;
@@ -49,6 +50,15 @@ impl Failures {
     /// was last tried.
     pub(super) fn version(&self, job: JobKind) -> Option<u64> {
         self.0.get(&job).map(|failure| failure.version)
+    }
+
+    /// Returns the keyspaces in which compactions of full levels failed when they were last tried.
+    fn compactions(&self) -> Vec<KeyspaceId> {
+        let of = |job: &JobKind| match job {
+            JobKind::Compaction(id) => Some(*id),
+            _ => None,
+        };
+        self.0.keys().filter_map(of).collect()
     }
 
     /// Returns the jobs that are not to be tried yet.
@@ -105,6 +115,22 @@ impl Background {
         for job in jobs {
             state.failures.remove(*job);
             self.runtime.health.note_job(*job, None);
+        }
+    }
+
+    /// Forgets that compactions of full levels failed in keyspaces in which no level is full any
+    /// more: somebody else has done what they failed to do, such as a program that compacts.
+    pub(super) fn forget_needless_compactions(&self, state: &mut BackgroundState) {
+        for id in state.failures.compactions() {
+            let keyspaces = self.runtime.set.keyspaces();
+            let keyspace = keyspaces.iter().find(|keyspace| keyspace.id == id);
+            let is_full = keyspace.is_some_and(|keyspace| {
+                let scores = self.level_scores(keyspace, &keyspace.peek().levels);
+                scores.iter().any(|score| *score >= 1.0)
+            });
+            if !is_full {
+                self.forget_failures(&[JobKind::Compaction(id)], state);
+            }
         }
     }
 

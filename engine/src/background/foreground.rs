@@ -6,7 +6,6 @@ use crate::base::error::Result;
 use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::{KeySpan, Pick};
 use crate::env::sync::MutexGuard;
-use crate::version::health::JobKind;
 use crate::version::levels::Levels;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
@@ -73,12 +72,8 @@ impl Background {
         let outcome = self.guarded(|| self.compact(&self.runtime, chosen));
         let mut state = self.state.lock();
         state.running.end(number);
-        if outcome.is_ok() {
-            // It may have done what a thread failed to do. If not, the thread tries again at once.
-            let id = chosen.keyspace.id;
-            let jobs = [JobKind::Compaction(id), JobKind::OptionalCompaction(id)];
-            self.forget_failures(&jobs, &mut state);
-        }
+        // It may have done what a thread failed to do.
+        self.forget_needless_compactions(&mut state);
         self.release(work, &mut state);
         drop(state);
         drop(running);

@@ -140,7 +140,7 @@ impl Background {
         let is_filling = |keyspace: &Arc<KeyspaceState>| {
             let levels = &keyspace.peek().levels;
             let delays_writers = levels.level0_runs().len() >= level0_slow;
-            level0_presses(level0::score(levels, &keyspace.options()), delays_writers)
+            level0_presses(level0::score(levels, &self.options_in_force(keyspace)), delays_writers)
         };
         let filling = self.runtime.set.keyspaces().iter().any(is_filling);
         self.runtime.budget.press(Pressure::Level0, filling);

@@ -54,7 +54,11 @@ impl Background {
             let known = StaleFacts {
                 oldest_snapshot: snapshots.first().copied(),
                 seen: &seen,
-                is_relocated: &|segment| version.relocations.contains_key(&segment),
+                // Pointers through a damaged one stay as they are, so a rewrite would gain nothing.
+                is_relocated: &|segment| {
+                    let relocation = version.relocations.get(&segment);
+                    relocation.is_some_and(|relocation| !relocation.is_damaged())
+                },
                 // With no room for more, a rewrite of stale tables pays off as it does when idle.
                 idle: is_idle || state.is_low,
                 // When space is low, puts can wait because L0 takes much of it, and much of L0 may

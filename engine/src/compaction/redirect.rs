@@ -6,7 +6,7 @@
 //! the newer entry first, in this table or above.
 
 use crate::base::entry::{Payload, Slot};
-use crate::base::error::Result;
+use crate::base::error::{ErrorKind, Result};
 use crate::base::key::Trailer;
 use crate::version::Version;
 use crate::version::resolve::Places;
@@ -47,10 +47,14 @@ impl Redirect {
                 self.dropped += 1;
                 return Ok(Redirected::Garbage);
             }
-            // I3: a pointer whose relocation can't be read stays as it is, and the relocation stays
+            Ok(Some(_)) => return Ok(Redirected::Stays(payload)),
+            // I3: a pointer whose relocation is damaged stays as it is, and the relocation stays
             // with it, so that one damaged block holds no flush and no compaction up. Reads and
             // liveness scans say what is wrong.
-            Ok(Some(_)) | Err(_) => return Ok(Redirected::Stays(payload)),
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                return Ok(Redirected::Stays(payload));
+            }
+            Err(error) => return Err(error),
         };
         debug_assert_eq!(place.length, pointer.length, "a relocation copies whole records");
         self.payload.clear();

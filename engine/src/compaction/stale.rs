@@ -5,7 +5,8 @@
 //! What has expired counts as a tombstone. A tombstone moves down level by level until no older
 //! entry can be below it, and is dropped there, so the space of deleted keys is freed even if
 //! nothing new is written. A table full of indirect pointers is rewritten in place, which makes
-//! them direct and drops entries that value GC has proven garbage. Each such job brings its table
+//! them direct and drops entries that value GC has proven garbage, unless their relocation is known
+//! to be damaged. Each such job brings its table
 //! nearer to a final state, so jobs cannot repeat forever.
 
 use crate::base::expiry::Deadline;

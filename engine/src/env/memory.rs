@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The bytes of memory with which all defaults hold. With less, memory settings at their defaults
-/// shrink. With the defaults for more, a process that overwrote 1 GB was killed in 192 MiB
-/// (`bench/record/2026-11-29-small-memory.md`).
+/// The bytes of memory from which on no default shrinks. With less, memory settings that are at
+/// their defaults do. With the defaults for more, a process that overwrote 1 GB was killed in
+/// 192 MiB (`bench/record/2026-11-29-small-memory.md`).
 const ENOUGH_BYTES: u64 = 512 << 20;
 /// The bytes of that for what does not shrink: what reads and jobs hold while they run, and what
 /// the allocator keeps. With 64 MiB, the process above had no page cache left in 128 MiB.

@@ -127,6 +127,7 @@ pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<Pat
                     .in_file(dir)
                     .advise("choose an empty or a new directory"));
             }
+            FileName::Note if beside_others => {}
             // It tells what was stored in the database that was here, which is gone.
             FileName::Note => {
                 let name = name.to_string_lossy();
@@ -150,15 +151,21 @@ fn check_has_no_data(env: &Env, dir: &Path) -> Result<()> {
         return Ok(());
     }
     let files = env.fs.list(dir).doing("list", dir)?;
-    let is_data =
-        |path: &PathBuf| matches!(names::parse(path), FileName::Table(_) | FileName::Segment(_));
-    if files.iter().any(is_data) { Err(lost_current(dir)) } else { Ok(()) }
+    for path in files {
+        let is_data = matches!(names::parse(&path), FileName::Table(_) | FileName::Segment(_));
+        let path = dir.join(path.file_name().unwrap_or_default());
+        if is_data && owner::is_ours(env, &path, None)? {
+            return Err(lost_current(dir));
+        }
+    }
+    Ok(())
 }
 
 fn lost_current(dir: &Path) -> Error {
-    Error::corruption("CURRENT is missing from this database")
-        .in_file(dir)
-        .advise("restore it, or the whole database, from a backup; else `cleave repair`")
+    Error::corruption("CURRENT is missing from this database").in_file(dir).advise(
+        "restore it, or the whole database, from a backup; else `cleave repair`; or destroy \
+             the database, if that was begun",
+    )
 }
 
 /// Returns the name of the store whose files are in `dir`, or `None`. It is recognized by file

@@ -115,7 +115,7 @@ pub mod names {
         if [LOCK, CURRENT, CURRENT_NEW, OPTIONS, PROBE, CONTROL, KEYS, KEYS_NEW].contains(&name) {
             return FileName::Fixed;
         }
-        if name.strip_prefix(NOTE).is_some_and(is_note_number) {
+        if name.strip_prefix(NOTE).is_some_and(|it| is_note_number(it.trim_end_matches(".new"))) {
             return FileName::Note;
         }
         let Some((digits, suffix)) = name.split_once('.') else {
@@ -378,6 +378,8 @@ pub struct RelocationHandle {
     context: Arc<TableContext>,
     slot: TableSlot<RelocationTable>,
     ending: Option<FileLifetime>,
+    /// True once a pointer could not be made direct, because a part of the file is damaged.
+    is_damaged: AtomicBool,
 }
 
 impl RelocationHandle {
@@ -387,7 +389,17 @@ impl RelocationHandle {
             FileLifetime::new(names::relocation(&context.dir, meta.id), context.purge.clone())
         });
         let slot = TableSlot::new(context.open_tables.clone());
-        RelocationHandle { meta, context, slot, ending }
+        RelocationHandle { meta, context, slot, ending, is_damaged: AtomicBool::new(false) }
+    }
+
+    /// Returns true if a part of the file was found damaged since the opening.
+    pub fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a part of the file is damaged.
+    pub fn note_damage(&self) {
+        self.is_damaged.store(true, Ordering::Relaxed);
     }
 
     /// Returns the open relocation, or `None` if it has no file. Costs no I/O if the table cache

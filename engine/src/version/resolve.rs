@@ -8,7 +8,7 @@
 //! compaction may still meet one and drops it. Holes are never read, so their zeroes are never
 //! taken for data.
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::version::alive::AliveMark;
 use crate::version::files::{RelocationHandle, SegmentHandle};
@@ -149,10 +149,15 @@ impl Places {
         self.relocations.is_empty() && self.holes.is_empty()
     }
 
-    /// Returns the direct pointer to the record of `pointer`; `None` if the record is gone.
+    /// Returns the direct pointer to the record of `pointer`; `None` if the record is gone. Notes a
+    /// relocation that is damaged.
     pub fn place(&self, pointer: ValuePointer) -> Result<Option<ValuePointer>> {
         let place = match self.relocations.get(&pointer.segment) {
-            Some(relocation) => find(relocation, pointer)?,
+            Some(relocation) => find(relocation, pointer).inspect_err(|error| {
+                if error.kind() == ErrorKind::Corruption {
+                    relocation.note_damage();
+                }
+            })?,
             None => Some(pointer),
         };
         Ok(place.filter(|place| !self.is_punched(place)))

@@ -5,7 +5,7 @@ use crate::client::{inline_options, open, simulate, tiny_options};
 use crate::script::value;
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan, Simulation};
-use cleavedb::{Codec, Db, ErrorKind, Event, EventListener, KeyspaceOptions, Options};
+use cleavedb::{Codec, Db, ErrorKind, Event, EventListener, GcOptions, KeyspaceOptions, Options};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -40,7 +40,10 @@ fn one_table_options(pin_tree: u64) -> Options {
         block_codec: Codec::None,
         ..inline_options()
     };
-    Options { max_replay_bytes: 64 << 20, ..options(pin_tree, keyspace) }
+    let options = options(pin_tree, keyspace);
+    // Without an allowance, a memtable is full with half of what a ceiling leaves to garbage.
+    let gc = GcOptions { space_allowance_bytes: 64 << 20, ..options.gc.clone() };
+    Options { max_replay_bytes: 64 << 20, gc, ..options }
 }
 
 /// Puts 6 MB with these options, and flushes them.

@@ -177,8 +177,8 @@ impl StoreArgs {
         self.pin_tree.apply(options)
     }
 
-    /// Sets the options of value GC that were given. The two that can only be switched off hold for
-    /// this run; the others stay as they are.
+    /// Sets the options of value GC that were given. The two that can only be switched off are on
+    /// otherwise; the others stay as they are.
     fn set_gc(&self, gc: &mut GcOptions) {
         gc.automatic = !self.no_gc;
         gc.punch = !self.no_punch;

@@ -176,7 +176,7 @@ impl Db {
             let chooses = is_chosen && !self.core.options.read_only;
             let chosen = chooses.then(|| keyspace.choice.told());
             let evidence = chosen.map(|(_, evidence)| evidence).unwrap_or_default();
-            let scores = crate::compaction::picker::scores(&view.levels, &options);
+            let scores = self.core.background.level_scores(&keyspace, &view.levels);
             let level = |level: usize| LevelStats {
                 tables: view.levels.level(level).len() as u64,
                 bytes: view.levels.bytes(level),

@@ -7,6 +7,7 @@ use crate::version::edit::{Change, Edit};
 use crate::{Db, ErrorKind, KeyspaceOptions, Separation, doc_dir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -309,6 +310,36 @@ fn i03_a_damaged_relocation_holds_no_compaction_up() {
     db.core.background.wait_idle().unwrap();
     assert!(db.core.set.current().relocations.is_empty(), "all pointers are direct");
     expect(&db, &model);
+    db.close().unwrap();
+}
+
+/// A table full of pointers through a damaged relocation would be rewritten for ever: nothing makes
+/// them direct.
+#[test]
+fn i03_tables_full_of_pointers_through_a_damaged_relocation_are_left_in_peace() {
+    let dir = doc_dir("relocated-damage-idle");
+    let (db, model) = fill(&dir);
+    relocate(&db, &homes(&db), &[]);
+    db.close().unwrap();
+    for path in files(&dir, ".rel") {
+        let mut bad = std::fs::read(&path).unwrap();
+        bad[50] ^= 1;
+        std::fs::write(&path, bad).unwrap();
+    }
+    let db = Db::builder(&dir).open().unwrap();
+    db.default_keyspace().put(b"new", b"small").unwrap();
+    db.compact().unwrap();
+    let compactions = || db.stats().compactions;
+    let before = compactions();
+    let env = &db.core.runtime.env;
+    let begun = env.clock.now();
+    // Nobody writes, which is when such tables are looked for.
+    while env.clock.since(begun) < Duration::from_millis(2500) && compactions() < before + 9 {
+        env.threads.sleep(Duration::from_millis(20));
+    }
+    assert!(compactions() < before + 9, "{} after {before}", compactions());
+    let key = model.keys().next().unwrap();
+    assert_eq!(db.default_keyspace().get(key).unwrap_err().kind(), ErrorKind::Corruption);
     db.close().unwrap();
 }
 
