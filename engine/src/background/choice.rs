@@ -199,7 +199,7 @@ impl Background {
     }
 
     /// Returns the settings of a keyspace with the size that its memtables have at the most.
-    pub(super) fn options_in_force(&self, keyspace: &KeyspaceState) -> KeyspaceOptions {
+    pub fn options_in_force(&self, keyspace: &KeyspaceState) -> KeyspaceOptions {
         let most = self.committer.stall_controller().most_memtable_bytes();
         let options = keyspace.options();
         let memtable_bytes = options.memtable_bytes.min(most);

@@ -16,9 +16,6 @@ pub struct SpaceFacts {
     pub other_bytes: u64,
     /// Bytes of visible keys and values as they are stored; the best estimate.
     pub live_bytes: u64,
-    /// The most that these can be: what tables reference, and what memtables show; `None` if a
-    /// flush was installed while that was summed up.
-    pub most_live_bytes: Option<u64>,
     /// Bytes of keys and inline values in memtables, which a flush writes to new files before the
     /// log that holds them can go.
     pub unflushed_bytes: u64,

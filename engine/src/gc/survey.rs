@@ -208,9 +208,6 @@ pub fn survey(context: &Runtime, knowledge: &Knowledge, live_bytes: u64) -> Resu
         facts.segments.push(segment);
     }
     add_tables(&mut facts, version);
-    let shown = unflushed.records.values().map(|records| records.all - records.hidden);
-    let shown = shown.fold(unflushed.bytes, u64::saturating_add);
-    facts.most_live_bytes = is_current.then(|| facts.referenced_bytes().saturating_add(shown));
     // The output of running compactions is on the disk in addition to their inputs.
     facts.table_bytes += context.set.unnamed().get();
     let relocations = version.relocations.values().map(|relocation| blocks(relocation.meta.bytes));

@@ -115,7 +115,7 @@ pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<Pat
                     left.push(dir.join(name));
                 }
             }
-            FileName::Foreign if beside_others => {}
+            FileName::Foreign | FileName::Note if beside_others => {}
             FileName::Manifest(_) => {
                 owner::check_ours(env, &dir.join(name))?;
                 left.push(dir.join(name));
@@ -127,7 +127,6 @@ pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<Pat
                     .in_file(dir)
                     .advise("choose an empty or a new directory"));
             }
-            FileName::Note if beside_others => {}
             // It tells what was stored in the database that was here, which is gone.
             FileName::Note => {
                 let name = name.to_string_lossy();

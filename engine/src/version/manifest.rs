@@ -299,12 +299,12 @@ pub fn read_manifest(
 
 /// Opens the manifest that CURRENT names.
 fn open_in_force(env: &Env, path: &Path, database: &DatabaseIdentity) -> Result<ManifestReader> {
-    if env.fs.exists(path).doing("look for", path)? {
-        return ManifestReader::open(env, path, database);
-    }
-    Err(Error::corruption("the manifest that CURRENT names is missing")
-        .in_file(path)
-        .advise("restore it, or the whole database, from a backup; else `cleave repair`"))
+    ManifestReader::open(env, path, database).map_err(|error| match env.fs.exists(path) {
+        Ok(false) => Error::corruption("the manifest that CURRENT names is missing")
+            .in_file(path)
+            .advise("restore it, or the whole database, from a backup; else `cleave repair`"),
+        _ => error,
+    })
 }
 
 fn damaged(path: &Path, offset: u64) -> Error {

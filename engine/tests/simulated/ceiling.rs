@@ -181,8 +181,8 @@ fn space_stays_near_a_tight_ceiling_from_the_opening_on() {
     }
 }
 
-/// Where a memtable holds all of a store, no table says that anything is dead. All that was put
-/// counted as live, and such a store stood at 2.5.
+/// The flush of a memtable that holds all of a store takes as much space again. Such a store stood
+/// at 2.24.
 #[test]
 fn space_stays_near_a_tight_ceiling_where_memtables_are_larger_than_the_store() {
     for separation in [Separation::AtWrite, Separation::AtFlush] {

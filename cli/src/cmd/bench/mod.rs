@@ -25,6 +25,7 @@ use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use crate::text::parse_size;
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use cleavedb::{
     Codec, CollectDiscardable, Db, GcOptions, Keyspace, Options, Result, Separation, StaleTrigger,
     WriteOptions,
@@ -66,6 +67,11 @@ pub(crate) struct Bench {
 /// The most MiB of a size: as many bytes as the engine takes for any, 16 TiB.
 const MOST_MIB: u64 = 1 << 24;
 
+/// Returns what parses a size in MiB.
+fn mib() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(..=MOST_MIB)
+}
+
 /// The settings of the store. Those of value GC that are not given stay as the last opening of the
 /// database had them, and those of a keyspace as they are.
 #[derive(Args)]
@@ -74,22 +80,22 @@ struct StoreArgs {
     durable: Durable,
 
     /// Size of the block cache, in MiB
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
+    #[arg(long, value_name = "MIB", value_parser = mib())]
     cache_mb: Option<u64>,
 
     #[command(flatten)]
     pin_tree: PinTree,
 
     /// Size of a memtable, in MiB
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
+    #[arg(long, value_name = "MIB", value_parser = mib())]
     memtable_mb: Option<u64>,
 
     /// Size of a table, in MiB
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
+    #[arg(long, value_name = "MIB", value_parser = mib())]
     table_mb: Option<u64>,
 
     /// Size of level 1, in MiB; each deeper level is ten times larger
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
+    #[arg(long, value_name = "MIB", value_parser = mib())]
     level_base_mb: Option<u64>,
 
     /// Bits of filter per key; 0 writes no filters
@@ -125,7 +131,7 @@ struct StoreArgs {
     settled_space_amplification: Option<f64>,
 
     /// Garbage that is allowed whatever the ceiling says, in MiB
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
+    #[arg(long, value_name = "MIB", value_parser = mib())]
     space_allowance_mb: Option<u64>,
 
     /// Share of garbage from which segments are discardable: collected though the bounds hold
@@ -149,7 +155,7 @@ struct StoreArgs {
     no_punch: bool,
 
     /// Memory for the update table, in MiB; 0 switches it off
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
+    #[arg(long, value_name = "MIB", value_parser = mib())]
     update_table_mb: Option<u64>,
 
     /// Stale entries from which a table is compacted early: off, share:0.5, entries:1000
@@ -161,7 +167,7 @@ struct StoreArgs {
     no_scan_order: bool,
 
     /// The most that compaction and value GC write per second, in MiB
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
+    #[arg(long, value_name = "MIB", value_parser = mib())]
     background_mb: Option<u64>,
 }
 

@@ -161,9 +161,9 @@ impl Db {
     /// Returns the bytes that the memtables of all keyspaces may take before writers wait.
     fn memtable_capacity_bytes(&self) -> u64 {
         let count = 1 + self.core.options.max_immutable_memtables as u64;
-        let most = self.core.committer.stall_controller().most_memtable_bytes();
-        let states = self.core.states();
-        states.iter().map(|keyspace| keyspace.options().memtable_bytes.min(most) * count).sum()
+        let background = &self.core.background;
+        let full = |keyspace| background.options_in_force(keyspace).memtable_bytes;
+        self.core.states().iter().map(|keyspace| full(keyspace) * count).sum()
     }
 
     fn keyspace_stats(&self) -> Vec<KeyspaceStats> {

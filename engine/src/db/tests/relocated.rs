@@ -268,6 +268,15 @@ fn i07_damaged_relocations_are_found() {
     expect(&open(&dir), &model);
 }
 
+/// Damages the first block of a relocation; returns what the file had before.
+fn damage(path: &Path) -> Vec<u8> {
+    let good = std::fs::read(path).unwrap();
+    let mut bad = good.clone();
+    bad[50] ^= 1;
+    std::fs::write(path, bad).unwrap();
+    good
+}
+
 /// Before, a database that had lost a block of a relocation could not be compacted any more, so its
 /// writers came to stand still.
 #[test]
@@ -277,10 +286,7 @@ fn i03_a_damaged_relocation_holds_no_compaction_up() {
     relocate(&db, &homes(&db), &[]);
     db.close().unwrap();
     let path = files(&dir, ".rel").swap_remove(1);
-    let good = std::fs::read(&path).unwrap();
-    let mut bad = good.clone();
-    bad[50] ^= 1;
-    std::fs::write(&path, bad).unwrap();
+    let good = damage(&path);
     let db = open(&dir);
     let keys = db.default_keyspace();
     keys.put(b"new", b"small").unwrap();
@@ -321,11 +327,7 @@ fn i03_tables_full_of_pointers_through_a_damaged_relocation_are_left_in_peace() 
     let (db, model) = fill(&dir);
     relocate(&db, &homes(&db), &[]);
     db.close().unwrap();
-    for path in files(&dir, ".rel") {
-        let mut bad = std::fs::read(&path).unwrap();
-        bad[50] ^= 1;
-        std::fs::write(&path, bad).unwrap();
-    }
+    files(&dir, ".rel").iter().for_each(|path| drop(damage(path)));
     let db = Db::builder(&dir).open().unwrap();
     db.default_keyspace().put(b"new", b"small").unwrap();
     db.compact().unwrap();

@@ -66,10 +66,6 @@ impl Collector {
             let presumed = facts.referenced_bytes().saturating_sub(facts.hideable_bytes);
             facts.live_bytes = presumed.max(facts.live_bytes);
         }
-        // What died in memtables is known, though all that was put counts as inserted until a
-        // liveness scan says otherwise: a store that fits in a memtable is never counted.
-        let most = facts.most_live_bytes.unwrap_or(u64::MAX);
-        facts.live_bytes = facts.live_bytes.min(most);
         self.mark_faults(&mut facts);
         Ok(facts)
     }
