@@ -10,7 +10,8 @@
 //! - such a compaction drops an entry if a newer one is known (`compaction/retain.rs`), although
 //!   its inputs do not have the newer one,
 //! - tables of which much is stale are compacted early (`compaction/early.rs`),
-//! - a point read goes straight to the table that has the newest entry (`read/get.rs`).
+//! - a point read goes straight to the table that has the newest entry, where tables have no
+//!   filters, which would say for less that a key is not there (`read/get.rs`).
 //!
 //! # Why a fact stays true
 //!

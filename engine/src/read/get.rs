@@ -170,7 +170,8 @@ pub fn start_get(view: &View, user_key: &[u8], seqno: SeqNo) -> bool {
 /// expired; returns the result, or `None` if there is no such entry.
 ///
 /// Costs no I/O if filters, indexes and blocks are in memory; else one block read for each sorted
-/// run whose filter does not exclude the key, or one in all if the update table knows the key.
+/// run whose filter does not exclude the key. Where tables have no filters, it costs one in all if
+/// the update table knows the key.
 pub fn find<R>(
     view: &View,
     user_key: &[u8],
@@ -197,14 +198,18 @@ pub fn find<R>(
     let decoded = |trailer: Trailer, payload: &[u8]| -> Result<R> {
         Ok(see(trailer, Payload::decode(trailer.kind()?, payload)?))
     };
-    if let Some(hot) = hot
-        && let Some(found) = short_cut(view, user_key, seqno, fill_cache, hot, decoded)?
-    {
-        return Ok(Some(found));
-    }
+    let mut unasked = hot;
     // I6: the newest come first, so the first hit decides.
     for handle in view.levels.holders(user_key) {
-        if let Some(found) = handle.table()?.get(user_key, seqno, fill_cache, decoded)? {
+        let table = handle.table()?;
+        // A filter says for less than the update table that a key is not there.
+        if !table.has_filter()
+            && let Some(hot) = unasked.take()
+            && let Some(found) = short_cut(view, user_key, seqno, fill_cache, hot, decoded)?
+        {
+            return Ok(Some(found));
+        }
+        if let Some(found) = table.get(user_key, seqno, fill_cache, decoded)? {
             return found.map(Some);
         }
     }

@@ -127,6 +127,11 @@ impl Table {
         self.index.len()
     }
 
+    /// Returns true if the table has a filter that can rule keys out.
+    pub fn has_filter(&self) -> bool {
+        self.filter.is_some() || self.policy_filter.is_some()
+    }
+
     /// Returns whether the filter lets the key pass, and the key's hash, or zero if the engine's
     /// filter is absent. It counts nowhere.
     fn ask_filter(&self, user_key: &[u8]) -> (bool, u64) {

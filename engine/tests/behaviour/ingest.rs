@@ -315,7 +315,8 @@ fn i06_a_version_from_before_is_not_taken() {
 #[test]
 fn i06_the_update_table_does_not_hide_what_was_ingested() {
     let dir = common::dir();
-    let options = Options { update_table_bytes: 1 << 20, ..common::tiny() };
+    let tables = KeyspaceOptions { filter_bits_per_key: 0, ..common::tiny().keyspace };
+    let options = Options { update_table_bytes: 1 << 20, keyspace: tables, ..common::tiny() };
     let db = common::open_with(dir.path(), options);
     let keyspace = db.default_keyspace();
     let old = some(0..300, 1);

@@ -87,9 +87,11 @@ pub fn unmerged_options() -> Options {
     Options { segment_bytes: 64 << 10, max_replay_bytes: 1 << 20, keyspace, ..tiny_options() }
 }
 
-/// Returns the keyspace options of [`tiny_options`] with every value inline.
+/// Returns the keyspace options of [`tiny_options`] with every value inline. Tables have no
+/// filters, so that reads take the short cut of the update table.
 pub fn inline_options() -> KeyspaceOptions {
-    KeyspaceOptions { separation: Separation::Off, ..tiny_options().keyspace }
+    let tables = tiny_options().keyspace;
+    KeyspaceOptions { separation: Separation::Off, filter_bits_per_key: 0, ..tables }
 }
 
 /// Returns the keyspace options of [`tiny_options`] with large values separated at flush.

@@ -3,7 +3,7 @@
 
 use crate::client::{inline_options, open, simulate, tiny_options};
 use cleavedb::env::sim::{Call, FaultPlan};
-use cleavedb::{Db, Options, ReadOptions, ScoredTable, Snapshot, StaleTrigger};
+use cleavedb::{Db, KeyspaceOptions, Options, ReadOptions, ScoredTable, Snapshot, StaleTrigger};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -233,6 +233,23 @@ fn i06_what_a_failed_compaction_has_noted_leads_no_reader_astray() {
             db.compact().unwrap();
             assert_eq!(short_cuts(), HOT_KEYS, "{file}");
             assert_eq!(db.table_scores(), db.count_stale_entries().unwrap(), "{file}");
+        });
+    }
+}
+
+/// A filter costs less than a question to the update table, and rules out as much.
+#[test]
+fn reads_ask_the_update_table_only_where_tables_have_no_filters() {
+    for (filter_bits_per_key, asked) in [(0, HOT_KEYS), (12, 0)] {
+        simulate(5, STEPS, |env, _| {
+            let keyspace = KeyspaceOptions { filter_bits_per_key, ..inline_options() };
+            let db = open(env, Options { update_table_bytes: 1 << 20, keyspace, ..options() });
+            write_hot(&db, 600);
+            db.flush().unwrap();
+            for hot in 0..HOT_KEYS {
+                assert_eq!(read(&db, hot, &ReadOptions::default()), 600 + hot);
+            }
+            assert_eq!(db.stats().short_cut_reads, asked);
         });
     }
 }

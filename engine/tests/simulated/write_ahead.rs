@@ -56,13 +56,15 @@ impl Plan {
             Values::AtFlush => (Separation::AtFlush, 200),
             Values::SomeInLog => (Separation::AtWrite, 600),
         };
-        let keyspace =
-            KeyspaceOptions { separation, separation_threshold, ..tiny_options().keyspace };
+        let update_table_bytes = [0, 24 << 10][self.seed as usize / 4 % 2];
+        // Reads ask the update table where there are no filters.
+        let filter_bits_per_key = if update_table_bytes > 0 { 0 } else { 12 };
+        let tables = KeyspaceOptions { filter_bits_per_key, ..tiny_options().keyspace };
+        let keyspace = KeyspaceOptions { separation, separation_threshold, ..tables };
         let gc = GcOptions { automatic: self.collects, ..tiny_options().gc };
         // Segments have less than a memtable or several of them.
         let segment_bytes = if self.seed.is_multiple_of(2) { 24 << 10 } else { 6 << 10 };
         let sizes = Options { segment_bytes, max_replay_bytes: 1 << 20, ..tiny_options() };
-        let update_table_bytes = [0, 24 << 10][self.seed as usize / 4 % 2];
         Options { gc, keyspace, update_table_bytes, ..sizes }
     }
 
