@@ -105,20 +105,28 @@ pub fn create(
 /// `cleave`. The engine never reads them. A file with the same text stays as it is, and so does one
 /// of that name that is not CleaveDB's.
 pub fn write_options(env: &Env, dir: &Path, text: &str) -> Result<()> {
-    let path = dir.join(names::OPTIONS);
-    if !owner::is_ours(env, &path, None)? {
+    let (new, path) = (dir.join(names::OPTIONS_NEW), dir.join(names::OPTIONS));
+    if !owner::is_ours(env, &path, None)? || !owner::is_ours(env, &new, None)? {
         return Ok(());
     }
-    if env.fs.exists(&path).doing("look for", &path)? {
-        let file = env.fs.open(&path).doing("open", &path)?;
-        // Reads one byte more than expected, so that a longer file does not compare equal.
-        let mut written = vec![0; text.len() + 1];
-        let length = file.read_at(&mut written, 0).doing("read", &path)?;
-        if &written[..length] == text.as_bytes() {
-            return Ok(());
-        }
-        env.fs.remove(&path).doing("remove", &path)?;
+    if has_text(env, &path, text)? {
+        return Ok(());
     }
-    let file = env.fs.create(&path).doing("create", &path)?;
-    file.write_at(text.as_bytes(), 0).doing("write", &path)
+    owner::begin_anew(env, &new, text.as_bytes())?;
+    // A crash before the rename is durable leaves the settings of the opening before, and
+    // perhaps the new file, which the next opening removes; one after it leaves the new ones,
+    // whole, as they are synced.
+    env.fs.rename(&new, &path).doing("rename", &new)
+}
+
+/// Returns true if the file at `path` has this text.
+fn has_text(env: &Env, path: &Path, text: &str) -> Result<bool> {
+    if !env.fs.exists(path).doing("look for", path)? {
+        return Ok(false);
+    }
+    let file = env.fs.open(path).doing("open", path)?;
+    // Reads one byte more than expected, so that a longer file does not compare equal.
+    let mut written = vec![0; text.len() + 1];
+    let length = file.read_at(&mut written, 0).doing("read", path)?;
+    Ok(&written[..length] == text.as_bytes())
 }

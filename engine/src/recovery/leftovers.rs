@@ -48,7 +48,8 @@ pub fn find_leftovers(
             FileName::Manifest(id) => (id, id == current.manifest),
             FileName::Aside(id) => (id.0, true),
             FileName::Fixed => {
-                let begun = [names::CURRENT_NEW, names::KEYS_NEW, names::PROBE];
+                use names::{CURRENT_NEW, KEYS_NEW, OPTIONS_NEW, PROBE};
+                let begun = [CURRENT_NEW, KEYS_NEW, OPTIONS_NEW, PROBE];
                 (0, !begun.iter().any(|name| path.ends_with(name)))
             }
             FileName::Note => continue,

@@ -30,6 +30,8 @@ pub mod names {
     pub const CURRENT_NEW: &str = "CURRENT.new";
     /// The settings in force as text for people.
     pub const OPTIONS: &str = "OPTIONS";
+    /// The next OPTIONS, before it is renamed.
+    pub const OPTIONS_NEW: &str = "OPTIONS.new";
     /// A scratch file of value GC that exists only for a moment.
     pub const PROBE: &str = "PROBE";
     /// The socket at which the process that has the database open for writing can be asked.
@@ -112,7 +114,9 @@ pub mod names {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             return FileName::Foreign;
         };
-        if [LOCK, CURRENT, CURRENT_NEW, OPTIONS, PROBE, CONTROL, KEYS, KEYS_NEW].contains(&name) {
+        let fixed =
+            [LOCK, CURRENT, CURRENT_NEW, OPTIONS, OPTIONS_NEW, PROBE, CONTROL, KEYS, KEYS_NEW];
+        if fixed.contains(&name) {
             return FileName::Fixed;
         }
         if name.strip_prefix(NOTE).is_some_and(|it| is_note_number(it.trim_end_matches(".new"))) {

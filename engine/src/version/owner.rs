@@ -35,7 +35,7 @@ pub fn is_ours(env: &Env, path: &Path, database: Option<u64>) -> Result<bool> {
         (FileName::Fixed, Some(names::LOCK)) | (FileName::Note, _) => return Ok(true),
         // Ours is a socket, never a file.
         (FileName::Fixed, Some(names::CONTROL)) => return Ok(false),
-        (FileName::Fixed, Some(names::OPTIONS)) => {
+        (FileName::Fixed, Some(names::OPTIONS | names::OPTIONS_NEW)) => {
             return Ok(begins(head, OPTIONS_HEAD.as_bytes()));
         }
         (FileName::Fixed, Some(names::PROBE)) => FileKind::Probe,

@@ -23,6 +23,7 @@ mod hot;
 mod ingest;
 mod model;
 mod one_fault;
+mod options_text;
 mod overwrites;
 mod panics;
 mod peers;
