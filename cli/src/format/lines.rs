@@ -75,7 +75,7 @@ impl Records for Lines {
         while self.advance().map_err(|error| error.in_file(&self.name))? {
             if !self.buffer.is_empty() {
                 let located = |error| at_line(self.line, &error).in_file(&self.name);
-                let record = self.parse().map_err(located);
+                let record = self.parse().and_then(Record::checked).map_err(located);
                 self.is_bad = record.is_err();
                 self.good = if self.is_bad { self.good } else { self.line };
                 return record.map(Some);

@@ -5,7 +5,7 @@ use super::lines::Lines;
 use super::rows::Rows;
 use super::sniff;
 use super::template::KeyTemplate;
-use cleavedb::{Error, Result};
+use cleavedb::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
 use std::io::BufRead;
 use std::path::PathBuf;
 
@@ -14,6 +14,22 @@ use std::path::PathBuf;
 pub(crate) struct Record {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
+}
+
+impl Record {
+    /// Returns the record if a store takes it. One that is too long would fail the whole batch in
+    /// which it is written.
+    pub(super) fn checked(self) -> Result<Record> {
+        let too_long = |what: &str, len: usize, most: usize| {
+            let told = format!("a {what} of {len} bytes is over the limit of {most}");
+            Err(Error::invalid_argument(told).advise("correct the line and load again"))
+        };
+        match (self.key.len(), self.value.len()) {
+            (len, _) if len > MAX_KEY_BYTES => too_long("key", len, MAX_KEY_BYTES),
+            (_, len) if len > MAX_VALUE_BYTES => too_long("value", len, MAX_VALUE_BYTES),
+            _ => Ok(self),
+        }
+    }
 }
 
 /// The fields of a row that become the key and the value, and how they are written.
@@ -249,6 +265,25 @@ mod tests {
             rest.skip(2).unwrap();
             assert_eq!(rest.count(), 2);
             assert!(rest.next().unwrap().is_some(), "{format:?}: the third line");
+        }
+    }
+
+    /// A key that no store takes is a bad line like others, and what is around it is read.
+    #[test]
+    fn a_key_that_is_too_long_is_a_bad_line() {
+        let long = "k".repeat(MAX_KEY_BYTES + 1);
+        for (format, text) in [
+            (Format::Tsv, format!("{long}\t1\n{}\t2\n", &long[1..])),
+            (Format::Csv, format!("key,value\n{long},1\n{},2\n", &long[1..])),
+            (Format::Jsonl, format!("{{\"key\":\"{long}\",\"value\":1}}\n{{\"key\":2}}\n")),
+        ] {
+            let input = Box::new(Cursor::new(text.into_bytes()));
+            let mut records = read(format, input, "in".into(), Fields::default()).unwrap();
+            let error = records.next().unwrap_err().to_string();
+            assert!(error.contains("a key of 65537 bytes is over the limit of 65536"), "{error}");
+            assert!(records.pass_bad().is_some_and(|line| line.len() > MAX_KEY_BYTES));
+            assert!(records.next().unwrap().is_some(), "{format:?}");
+            assert!(records.next().unwrap().is_none(), "{format:?}");
         }
     }
 

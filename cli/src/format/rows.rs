@@ -152,7 +152,7 @@ impl Records for Rows {
         if !self.advance()? {
             return Ok(None);
         }
-        let record = self.parse().map_err(|error| {
+        let record = self.parse().and_then(Record::checked).map_err(|error| {
             let line = self.row.position().map_or(0, |position| position.line());
             at_line(line, &error).in_file(&self.name)
         });
