@@ -108,9 +108,11 @@ impl Reserve {
         if !self.is_low() || found.admits_when_low(only_deletes) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::DiskFull, self.describe())
-            .in_file(&self.dir)
-            .advise("delete keys, or free space on this file system; writing then resumes"))
+        let advice = match only_deletes {
+            true => "free space on this file system; writing then resumes",
+            false => "delete keys, or free space on this file system; writing then resumes",
+        };
+        Err(Error::new(ErrorKind::DiskFull, self.describe()).in_file(&self.dir).advise(advice))
     }
 
     /// Returns the message of that error.
@@ -152,7 +154,9 @@ mod tests {
         reserve.note(found(14, 20));
         reserve.admit(true).unwrap();
         reserve.note(found(13, 20));
-        assert_eq!(reserve.admit(true).unwrap_err().kind(), ErrorKind::DiskFull);
+        let error = reserve.admit(true).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DiskFull);
+        assert!(!error.to_string().contains("delete keys"), "that is what was refused: {error}");
         assert_eq!(reserve.usable(13 * MIB), 9 * MIB);
     }
 
