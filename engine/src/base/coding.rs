@@ -104,7 +104,23 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads a varint of any length. Those of offsets have four bytes or so, and a value pointer is
+    /// decoded some five times for each entry that a compaction writes.
+    #[inline]
     fn long_varint(&mut self) -> Result<u64> {
+        let found = first_bytes(self.rest).and_then(varint_in);
+        match found.and_then(|(value, len)| Some((value, self.rest.get(len..)?))) {
+            Some((value, rest)) => {
+                self.rest = rest;
+                Ok(value)
+            }
+            None => self.any_varint(),
+        }
+    }
+
+    /// Reads a varint byte by byte, and tells what is wrong with one that is none.
+    #[cold]
+    fn any_varint(&mut self) -> Result<u64> {
         let mut value = 0u64;
         for (index, &byte) in self.rest.iter().take(MAX_VARINT_BYTES).enumerate() {
             let bits = u64::from(byte & 0x7f);
@@ -125,6 +141,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a varint that must fit 32 bits.
+    #[inline]
     pub fn varint32(&mut self) -> Result<u32> {
         u32::try_from(self.varint()?)
             .map_err(|_| Error::corruption("a varint does not fit the 32 bits of its field"))
@@ -154,6 +171,36 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Returns the first eight bytes as a little-endian number, with zeroes for those that are missing;
+/// `None` if there are fewer than four.
+#[inline]
+fn first_bytes(bytes: &[u8]) -> Option<u64> {
+    if let Some(all) = bytes.first_chunk() {
+        return Some(u64::from_le_bytes(*all));
+    }
+    let (low, high) = (bytes.first_chunk()?, bytes.last_chunk()?);
+    // Bytes that are in both are the same.
+    let high = u64::from(u32::from_le_bytes(*high)) << (8 * (bytes.len() - 4));
+    Some(u64::from(u32::from_le_bytes(*low)) | high)
+}
+
+/// Returns the varint that begins with the lowest byte of `bytes`, and the number of its bytes;
+/// `None` if it has more than eight, or more than it needs.
+#[inline]
+fn varint_in(bytes: u64) -> Option<(u64, usize)> {
+    let ends = !bytes & 0x8080_8080_8080_8080;
+    let len = ends.trailing_zeros() as usize / 8 + 1;
+    // There are no ends at all, or the last byte says nothing.
+    if len > 8 || len > 1 && (bytes >> (8 * (len - 1))) as u8 == 0 {
+        return None;
+    }
+    let kept = bytes & (u64::MAX >> (64 - 8 * len)) & 0x7f7f_7f7f_7f7f_7f7f;
+    // Groups of 7 bits are pushed together by twos, then those of 14, then those of 28.
+    let twos = (kept & 0x007f_007f_007f_007f) | (kept & 0x7f00_7f00_7f00_7f00) >> 1;
+    let fours = (twos & 0x0000_3fff_0000_3fff) | (twos & 0x3fff_0000_3fff_0000) >> 2;
+    Some(((fours & 0x0fff_ffff) | (fours & 0x0fff_ffff_0000_0000) >> 4, len))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +215,25 @@ mod tests {
                 let mut reader = Reader::new(&out);
                 assert_eq!(reader.varint().unwrap(), value);
                 reader.finish("varint").unwrap();
+            }
+        }
+    }
+
+    /// Whatever follows a varint, and however much, it is read the same, and so is none.
+    #[test]
+    fn a_varint_is_read_the_same_wherever_it_stands() {
+        let random = |seed: u64| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+        for seed in 0..50_000 {
+            let mut bytes = random(seed).to_le_bytes().to_vec();
+            bytes.extend(random(seed + 7).to_le_bytes());
+            // Most bytes of numbers this long go on.
+            let goes_on = random(seed + 13) as usize % 12;
+            bytes.iter_mut().take(goes_on).for_each(|byte| *byte |= 0x80);
+            for len in 0..bytes.len() {
+                let (mut fast, mut slow) = (Reader::new(&bytes[..len]), Reader::new(&bytes[..len]));
+                let (found, expected) = (fast.varint(), slow.any_varint());
+                assert_eq!(found.ok(), expected.ok(), "{:?}", &bytes[..len]);
+                assert_eq!(fast.rest.len(), slow.rest.len());
             }
         }
     }

@@ -29,6 +29,7 @@ pub enum Slot<'a> {
 
 impl<'a> Slot<'a> {
     /// Decodes the value of an entry of `kind`, whether or not it has expired.
+    #[inline]
     pub fn decode(kind: EntryKind, stored: &'a [u8]) -> Result<Self> {
         Ok(Payload::decode(kind, stored)?.slot)
     }
@@ -121,6 +122,7 @@ impl<'a> Payload<'a> {
     }
 
     /// Decodes the bytes that a table stores for an entry of `kind`.
+    #[inline]
     pub fn decode(kind: EntryKind, stored: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(stored);
         let deadline = match kind.has_deadline() {

@@ -12,6 +12,7 @@ pub const MAX_ID: u64 = (1 << 56) - 1;
 
 /// Reads an id as a varint. I7: an id above [`MAX_ID`] is refused here, before anything is added to
 /// it.
+#[inline]
 pub fn read_id(reader: &mut Reader<'_>) -> Result<u64> {
     let id = reader.varint()?;
     if id <= MAX_ID {
@@ -28,6 +29,7 @@ macro_rules! file_id {
 
         impl $name {
             /// Reads the id as a varint, and refuses an id above [`MAX_ID`].
+            #[inline]
             pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
                 read_id(reader).map($name)
             }
@@ -90,6 +92,7 @@ impl ValuePointer {
 
     /// Reads a pointer that [`ValuePointer::encode`] wrote. I7: a pointer shorter than any record
     /// is refused here, because sums over pointers rely on the minimum.
+    #[inline]
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let pointer = ValuePointer {
             segment: SegmentId::decode(reader)?,
