@@ -1,7 +1,7 @@
-//! Merges several sorted iterators into one. With as few inputs as here, comparing all of them to
-//! find the next entry is faster than a heap. The runner-up is remembered, so that a step within
-//! one input needs one comparison. The start of each input's key is kept as a number, so that most
-//! comparisons neither ask the inputs nor read their memory.
+//! Merges several sorted iterators into one. The inputs are kept in the order of their entries. So a
+//! step within one input needs one comparison, and one to another input two or three more, for the
+//! new place of the first among the others. The start of each input's key is kept as a number, so
+//! that most comparisons neither ask the inputs nor read their memory.
 
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
@@ -37,9 +37,9 @@ pub struct MergeIter {
     /// The start of each input's present key, as [`key_start`] returns it.
     starts: Vec<u128>,
     direction: MergeDirection,
-    current: Option<usize>,
-    /// The input whose entry follows the current one; `None` if there is none or it is unknown.
-    second: Option<usize>,
+    /// The inputs that have an entry, in the order in which their entries come. The first has the
+    /// current one.
+    queue: Vec<usize>,
     /// The bytes of each input's tables and the entries of all, once they were asked for.
     sizes: Option<(Vec<u64>, u64)>,
 }
@@ -54,8 +54,9 @@ fn share(entries: u64, bytes: u64, all: u64) -> u64 {
 impl MergeIter {
     /// Creates a merge of these inputs.
     pub fn new(order: KeyOrder, inputs: Vec<SortedRunIter>) -> Self {
-        let (starts, direction) = (vec![0; inputs.len()], MergeDirection::Forward);
-        MergeIter { order, inputs, starts, direction, current: None, second: None, sizes: None }
+        let (starts, queue) = (vec![0; inputs.len()], Vec::with_capacity(inputs.len()));
+        let direction = MergeDirection::Forward;
+        MergeIter { order, inputs, starts, direction, queue, sizes: None }
     }
 
     /// Sets the number of entries that walks will probably pass, each from the place of a seek on.
@@ -74,7 +75,13 @@ impl MergeIter {
 
     /// Returns the id of the table that holds the current entry; `None` for a memtable.
     pub fn table_id(&self) -> Option<TableId> {
-        self.inputs[self.current.expect("valid")].table_id()
+        self.current().table_id()
+    }
+
+    /// Returns the input with the current entry.
+    #[inline]
+    fn current(&self) -> &SortedRunIter {
+        &self.inputs[*self.queue.first().expect("valid")]
     }
 
     fn at(&self, index: usize) -> (&[u8], Trailer) {
@@ -110,40 +117,34 @@ impl MergeIter {
         }
     }
 
-    fn pick(&mut self) {
-        let (mut first, mut second) = (None, None);
-        for index in 0..self.inputs.len() {
-            if !self.inputs[index].valid() {
-                continue;
-            }
-            match (first, second) {
-                (None, _) => first = Some(index),
-                (Some(best), _) if self.before(index, best) => {
-                    second = first;
-                    first = Some(index);
-                }
-                (_, None) => second = Some(index),
-                (_, Some(next)) if self.before(index, next) => second = Some(index),
-                _ => {}
-            }
+    /// Queues all inputs anew. (A sort may refuse a comparator of a user that is no order.)
+    fn queue_all(&mut self) {
+        self.queue.clear();
+        for index in (0..self.inputs.len()).filter(|&index| self.inputs[index].valid()) {
+            let place = self.queue.partition_point(|&other| self.before(other, index));
+            self.queue.insert(place, index);
         }
-        debug_assert!(second.is_none() || first.is_some() && first != second);
-        (self.current, self.second) = (first, second);
     }
 
-    /// Restores `current` after that input has moved; it often still comes before all others.
-    fn repick(&mut self, moved: usize) {
-        let still_first = self.inputs[moved].valid()
-            && self.second.is_none_or(|second| self.before(moved, second));
-        if !still_first {
-            self.pick();
+    /// Puts the first input in its place again after it has moved; it often stays the first.
+    #[inline]
+    fn requeue_first(&mut self) {
+        let [first, others @ ..] = &self.queue[..] else { return };
+        if !self.inputs[*first].valid() {
+            self.queue.remove(0);
+            return;
         }
+        if others.first().is_none_or(|second| self.before(*first, *second)) {
+            return;
+        }
+        let ahead = 1 + others[1..].partition_point(|other| self.before(*other, *first));
+        self.queue[..=ahead].rotate_left(1);
     }
 
     /// Moves every other input to the other side of the current entry.
     fn turn(&mut self, direction: MergeDirection) -> Result<()> {
         debug_assert!(self.direction != direction, "only a change of direction is a turn");
-        let Some(current) = self.current else {
+        let Some(&current) = self.queue.first() else {
             return Ok(());
         };
         let (key, trailer) = self.at(current);
@@ -166,31 +167,25 @@ impl MergeIter {
         mut each: impl FnMut(&mut SortedRunIter) -> Result<()>,
     ) -> Result<()> {
         self.direction = direction;
-        (self.current, self.second) = (None, None);
+        self.queue.clear();
         for index in 0..self.inputs.len() {
             each(&mut self.inputs[index])?;
             self.note_start(index);
         }
-        self.pick();
+        self.queue_all();
         Ok(())
     }
 
     /// Moves the input with the current entry in this direction by a stride.
     fn step(&mut self, direction: MergeDirection, stride: Stride<'_>) -> Result<()> {
-        if self.direction != direction {
-            let turned = self.turn(direction);
-            if turned.is_err() {
-                // Some inputs are on the other side of the current entry already.
-                (self.current, self.second) = (None, None);
-                return turned;
-            }
-            // The other inputs have moved, so the runner-up is unknown.
-            self.second = None;
+        let turns = self.direction != direction;
+        if turns {
+            // Some inputs are on the other side of the current entry already.
+            self.turn(direction).inspect_err(|_| self.queue.clear())?;
         }
-        let Some(current) = self.current else {
+        let Some(&current) = self.queue.first() else {
             return Ok(());
         };
-        let turned = self.second.is_none();
         let input = &mut self.inputs[current];
         let moved = match (direction, stride) {
             (MergeDirection::Forward, Stride::Entry) => input.next(),
@@ -205,14 +200,15 @@ impl MergeIter {
             }
         };
         if moved.is_err() {
-            (self.current, self.second) = (None, None);
+            self.queue.clear();
             return moved;
         }
         self.note_start(current);
-        if turned {
-            self.pick()
+        // After a turn the other inputs have moved, too.
+        if turns {
+            self.queue_all();
         } else {
-            self.repick(current)
+            self.requeue_first();
         }
         Ok(())
     }
@@ -235,7 +231,7 @@ fn key_start(key: &[u8]) -> u128 {
 impl EntryIter for MergeIter {
     #[inline]
     fn valid(&self) -> bool {
-        self.current.is_some()
+        !self.queue.is_empty()
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
@@ -280,22 +276,22 @@ impl EntryIter for MergeIter {
     }
 
     fn leave(&mut self) {
-        (self.current, self.second) = (None, None);
+        self.queue.clear();
     }
 
     #[inline]
     fn user_key(&self) -> &[u8] {
-        self.inputs[self.current.expect("valid")].user_key()
+        self.current().user_key()
     }
 
     #[inline]
     fn trailer(&self) -> Trailer {
-        self.inputs[self.current.expect("valid")].trailer()
+        self.current().trailer()
     }
 
     #[inline]
     fn payload(&self) -> &[u8] {
-        self.inputs[self.current.expect("valid")].payload()
+        self.current().payload()
     }
 }
 
