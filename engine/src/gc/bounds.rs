@@ -24,8 +24,9 @@ const LEAST_CEILING_PART: u64 = 32;
 /// memtables that are written are full with half of that, and as much may wait for its flush. Where
 /// more than that is unflushed, a flush is worth it for the log's tail.
 const FLUSH_PART: u64 = 4;
-/// GC goes on until this part (one in this many) of a bound's slack is free below the mark at which
-/// it begins. Without it, a simulated store of 24 MB passed its ceiling
+/// A plan aims at this part (one in this many) of a bound's slack below the mark at which GC begins,
+/// so that new segments are looked at in time. (GC rests as soon as space is below the mark.)
+/// Without it, a simulated store of 24 MB passed its ceiling
 /// (`bench/record/2026-11-27-constants.md`).
 const LOW_PART: u64 = 16;
 
@@ -179,7 +180,7 @@ impl SpaceMarks {
         self.live.saturating_add(self.slack / 2)
     }
 
-    /// Returns the bytes down to which GC goes on once it has begun.
+    /// Returns the bytes that a plan is to reach.
     pub fn low(&self) -> u64 {
         self.start().saturating_sub(self.slack / LOW_PART)
     }

@@ -91,6 +91,8 @@ pub struct Collector {
     /// The reasons that keep the collector from freeing segments.
     quarantine: Mutex<Quarantine>,
     paused: AtomicBool,
+    /// The number of collections that users requested, under way or about to begin.
+    collections: AtomicU64,
     /// True while space nears the ceiling and only merging tables frees any.
     wants_merges: AtomicBool,
     room: SpaceRoom,
@@ -111,8 +113,9 @@ struct CollectorState {
     counting: Option<BackgroundLivenessScan>,
     /// Number of walks over entries so far.
     walks: u64,
-    /// The snapshots for which the last liveness scan may have kept entries live.
-    snapshots: Vec<SeqNo>,
+    /// The snapshots for which the last liveness scan has kept entries live, with the bytes of
+    /// those that die with it.
+    snapshots: Vec<(SeqNo, u64)>,
     /// The estimate of live bytes.
     live: LiveEstimate,
     freed: FreeingRate,
@@ -159,6 +162,7 @@ impl Collector {
             state,
             quarantine,
             paused,
+            collections: AtomicU64::new(0),
             wants_merges,
             room: SpaceRoom::default(),
             most_room: AtomicU64::new(0),
@@ -230,9 +234,16 @@ impl Collector {
         self.quarantine.lock().blinding().is_some()
     }
 
-    /// Does the next piece of work and sets the pace of writers.
+    /// Does the next piece of work and sets the pace of writers. Rests while a collection that the
+    /// user requested is at work: the thread of this one has to look at the disk meanwhile, so that
+    /// writers go on as soon as that has given room back (I9).
     pub fn step(&self, mode: Mode) -> JobResult<CollectorStep> {
-        let mut state = self.state.lock();
+        let is_collecting = || self.collections.load(Ordering::Relaxed) > 0;
+        let mut state = match self.state.try_lock() {
+            Some(state) => state,
+            None if is_collecting() => return Ok(CollectorStep::Rested),
+            None => self.state.lock(),
+        };
         let punched = match mode {
             Mode::Paused => {
                 state.give_up_liveness_scan();
@@ -361,29 +372,39 @@ impl Collector {
 
     /// Takes a liveness scan and frees everything that is worth it, on the caller's thread.
     pub fn collect(&self) -> JobResult<MoveReport> {
-        let mut state = self.state.lock();
+        self.collections.fetch_add(1, Ordering::Relaxed);
+        let outcome = self.collect_all(&mut self.state.lock());
+        self.collections.fetch_sub(1, Ordering::Relaxed);
+        outcome
+    }
+
+    fn collect_all(&self, state: &mut CollectorState) -> JobResult<MoveReport> {
         // I9: this needs no room, and what follows does.
-        let punched_first = self.punch_all(&mut state);
+        let punched_first = self.punch_all(state);
         state.tidy.run(&self.runtime.set)?;
         // A liveness scan that begins now finds more than the one under way.
         state.counting = None;
         self.quarantine.lock().end_rests(self.runtime.env.clock.now());
-        let facts = self.facts(&state)?;
+        let mut facts = self.facts(state)?;
         // Segments that are closed from now on do not count: beside writers there would be no end.
         let newest = facts.segments.last().map(|segment| segment.id);
         let mut unlisted = usize::MAX;
         if facts.has_references() {
-            self.count_up_to(newest, &mut state, &facts)?;
+            self.count_up_to(newest, state, &facts)?;
+        } else {
+            self.sample_all(state, &mut facts)?;
         }
         let (mut sum, mut failed) = (MoveReport::default(), None);
         loop {
-            let now = self.situation(&state, self.facts(&state)?, Mode::Manual);
-            let punched = self.declare_holes(&mut state, &now.plan)?;
+            let now = self.situation(state, self.facts(state)?, Mode::Manual);
+            // No step does it meanwhile, and space falls.
+            self.set_pace(state, &now, false);
+            let punched = self.declare_holes(state, &now.plan)?;
             sum.segments_punched += punched.segments;
             sum.bytes_punched += punched.bytes;
-            let group = self.group(&mut state, &now);
+            let group = self.group(state, &now);
             if !group.is_empty() {
-                match self.relocate(&mut state, group) {
+                match self.relocate(state, group) {
                     Ok(report) => sum.add(&report),
                     // The other segments are freed first; the error is returned at the end.
                     Err(failure) if !failure.segments.is_empty() => failed = Some(failure.error),
@@ -395,12 +416,12 @@ impl Collector {
                     break;
                 }
                 unlisted = left;
-                self.count_up_to(newest, &mut state, &now.facts)?;
+                self.count_up_to(newest, state, &now.facts)?;
             }
         }
         state.buffer = AlignedBuffer::default();
-        let holes = self.punch_all(&mut state);
-        self.note_room(&self.situation(&state, self.facts(&state)?, Mode::Manual));
+        let holes = self.punch_all(state);
+        self.note_room(&self.situation(state, self.facts(state)?, Mode::Manual));
         failed.map_or(Ok(()), Err).and(punched_first).and(holes).map(|()| sum)
     }
 }

@@ -36,9 +36,9 @@ pub struct SpaceFacts {
     pub unreferenced_since: u64,
     /// Bytes of records that newer entries may hide; 0 once a liveness scan has counted them.
     pub hideable_bytes: u64,
-    /// Garbage in segments that are kept for a consumer of the change feed. It is beyond the bounds
-    /// of space, as nothing frees it.
-    pub followed_bytes: u64,
+    /// Garbage in segments that are kept for a consumer of the change feed, or damaged. It is
+    /// beyond the bounds of space, as nothing frees it.
+    pub kept_bytes: u64,
     /// The facts of each segment.
     pub segments: Vec<SegmentFacts>,
 }
@@ -90,16 +90,18 @@ impl SpaceFacts {
         (self.unflushed_bytes.saturating_add(most / 2) / most).max(1)
     }
 
-    /// Sums up the garbage of the segments that a consumer keeps, once these are marked.
-    pub fn sum_followed(&mut self) {
-        let followed = self.segments.iter().filter(|it| it.fault == Some(SegmentFault::Followed));
-        self.followed_bytes = followed.map(SegmentFacts::garbage).sum();
+    /// Sums up the garbage of the segments that a consumer keeps or that are damaged, once these
+    /// are marked. Nothing frees it, so writers would wait for it in vain.
+    pub fn sum_kept(&mut self) {
+        let keeps = |fault| matches!(fault, SegmentFault::Followed | SegmentFault::Damaged);
+        let kept = self.segments.iter().filter(|it| it.fault.is_some_and(keeps));
+        self.kept_bytes = kept.map(SegmentFacts::garbage).sum();
     }
 
     /// Returns the allocated bytes of all files, as far as the bounds of space are about them.
     pub fn allocated(&self) -> u64 {
         let all = self.segment_bytes + self.table_bytes + self.other_bytes;
-        all.saturating_sub(self.followed_bytes)
+        all.saturating_sub(self.kept_bytes)
     }
 }
 

@@ -180,6 +180,13 @@ impl LiveEstimate {
         })
     }
 
+    /// Returns true if so many bytes, of what the last liveness scan found live, have died that
+    /// another one is worth its time wherever garbage is looked for.
+    pub fn is_worth_a_scan(&self, died: u64) -> bool {
+        let live_bytes = self.last.map_or(0, |last| last.live_bytes);
+        died > 0 && died >= live_bytes / HURRY_PART
+    }
+
     /// Returns true if a liveness scan is due: space may be over its bound, and enough was written
     /// since the last one to find more. The time that counting takes stays in proportion to what is
     /// written.

@@ -92,6 +92,9 @@ pub struct LivenessScan {
     /// What was live at [`Scope::before`], as far as no merge has dropped it since: how many
     /// entries, and bytes of their keys and values.
     pub live_before: (u64, u64),
+    /// For each snapshot of [`Scope::snapshots`], bytes of the keys and values that newer entries
+    /// hide from all later readers: they die with the snapshot.
+    pub kept_by_snapshots: Vec<u64>,
     /// Number of live entries, including those with values in segments.
     pub entries: u64,
     /// Number of entries that the walk passed.
@@ -210,7 +213,11 @@ impl<'a> LivenessWalk<'a> {
         };
         LivenessWalk {
             scope,
-            liveness_scan: LivenessScan { seqno: scope.seqno, ..LivenessScan::default() },
+            liveness_scan: LivenessScan {
+                seqno: scope.seqno,
+                kept_by_snapshots: vec![0; scope.snapshots.len()],
+                ..LivenessScan::default()
+            },
             // The order is the same in both, so the index of a wanted segment is the same, too.
             segments: scope.wanted.iter().map(list).collect(),
             known: scope.wanted.iter().enumerate().map(|(number, &id)| (id, number)).collect(),
@@ -229,8 +236,7 @@ impl<'a> LivenessWalk<'a> {
         let order = view.levels.order().clone();
         let snapshots = &self.scope.snapshots[..];
         let mut iter = merged(view, ReadMode::FullScan)?;
-        let mut cover = view.ranges();
-        let mut placing = Placing::new(entries);
+        let (mut cover, mut placing) = (view.ranges(), Placing::new(entries));
         let mut key = CurrentKey::default();
         // The stratum between two snapshots in which the last live entry of `key` was found.
         let mut seen: Option<usize> = None;
@@ -256,9 +262,10 @@ impl<'a> LivenessWalk<'a> {
                     seen = Some(stratum);
                 } else if seen != Some(stratum) {
                     is_hidden |= cover.hides(key.bytes(), trailer.seqno(), SeqNo::MAX);
+                    let slot = Slot::decode(trailer.kind()?, iter.payload())?;
+                    self.note_kept(&key, trailer, slot, (stratum, seen.is_some()), &mut cover);
                     // I4: an operand needs what is below it.
                     seen = (!trailer.kind()?.is_merge()).then_some(stratum);
-                    let slot = Slot::decode(trailer.kind()?, iter.payload())?;
                     if newer == Some(stratum) || self.is_covered(&mut cover, &key, trailer, stratum)
                     {
                         let sums = &mut self.liveness_scan.newer;
@@ -309,6 +316,24 @@ impl<'a> LivenessWalk<'a> {
                 (entries + 1, bytes.saturating_add(pair_bytes(key.bytes(), slot)));
         }
         Ok(true)
+    }
+
+    /// Counts an entry for the oldest snapshot of its stratum, if it is hidden from all who come
+    /// later: `is_superseded` by a newer live entry, or by a range tombstone.
+    fn note_kept(
+        &mut self,
+        key: &CurrentKey,
+        trailer: Trailer,
+        slot: Slot<'_>,
+        (stratum, is_superseded): (usize, bool),
+        cover: &mut RangeCover,
+    ) {
+        let all = self.scope.seqno;
+        if let Some(kept) = self.liveness_scan.kept_by_snapshots.get_mut(stratum)
+            && (is_superseded || cover.hides(key.bytes(), trailer.seqno(), all))
+        {
+            *kept = kept.saturating_add(pair_bytes(key.bytes(), slot));
+        }
     }
 
     /// Returns true if a range tombstone up to V, but not up to S, hides an entry of the stratum

@@ -1,7 +1,7 @@
-//! Merges several sorted iterators into one. The inputs are kept in the order of their entries. So a
-//! step within one input needs one comparison, and one to another input two or three more, for the
-//! new place of the first among the others. The start of each input's key is kept as a number, so
-//! that most comparisons neither ask the inputs nor read their memory.
+//! Merges several sorted iterators into one. The inputs are kept in the order of their entries. So
+//! a step within one input needs one comparison, and one to another input two or three more, for
+//! the new place of the first among the others. The start of each input's key is kept as a number,
+//! so that most comparisons neither ask the inputs nor read their memory.
 
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;

@@ -6,7 +6,7 @@ use crate::script::value;
 use cleavedb::env::sim::{Call, FaultPlan};
 use cleavedb::env::threads::{Join, ThreadBody, Threads};
 use cleavedb::{Codec, Db, GcOptions, KeyspaceOptions, Options, WriteBatch};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -300,4 +300,37 @@ fn what_is_moved_by_small_parts_counts_for_the_limit() {
         let least = Duration::from_secs(report.bytes_written >> 20);
         assert!(took >= least, "{} bytes in {took:?}", report.bytes_written);
     });
+}
+
+/// Overwrites near the ceiling while iterators come and go, or not; returns the number of liveness
+/// scans.
+fn scans_beside_iterators(has_iterators: bool) -> u64 {
+    let mut scans = 0;
+    simulate(21, 9_000_000, |env, _| {
+        let db = open(env, Options { segment_bytes: 16 << 10, ..tiny_options() });
+        let keyspace = db.default_keyspace();
+        let mut open_ones = VecDeque::new();
+        for round in 0..6000 {
+            keyspace.put(format!("k{:03}", round * 677 % 500), [round as u8; 900]).unwrap();
+            if has_iterators {
+                open_ones.push_back(keyspace.iter());
+                if open_ones.len() > 3 {
+                    open_ones.pop_front();
+                }
+            }
+        }
+        drop(open_ones);
+        scans = db.stats().gc.liveness_scans;
+        db.close().unwrap();
+    });
+    scans
+}
+
+/// Each iterator is a snapshot for a moment, and some are always gone after a liveness scan. They
+/// were a reason for the next one, so that scans ran one after the other.
+#[test]
+fn iterators_that_come_and_go_make_no_liveness_scan_due() {
+    let [without, with] = [false, true].map(scans_beside_iterators);
+    println!("{without} scans, {with} beside iterators");
+    assert!(without > 3 && with <= 2 * without, "{without} scans, {with} beside iterators");
 }

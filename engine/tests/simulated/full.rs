@@ -364,3 +364,59 @@ fn i09_values_are_not_reorganized_into_what_others_need() {
         client.compare(&read_all(client.db()).unwrap());
     });
 }
+
+/// A listener that frees the disk in the midst of a collection, and notes whether that is seen.
+#[derive(Default)]
+struct FreesMeanwhile {
+    low: LowSpace,
+    disk: Mutex<Option<(Simulation, Env)>>,
+    /// What was told of low space before and after.
+    told: Mutex<Vec<Option<&'static str>>>,
+}
+
+impl EventListener for FreesMeanwhile {
+    fn on_event(&self, event: &Event) {
+        self.low.on_event(event);
+        let Event::SegmentsRelocated { .. } = event else { return };
+        let Some((simulation, env)) = self.disk.lock().unwrap().take() else { return };
+        let last = || self.low.0.lock().unwrap().last().copied();
+        // Other threads come to where they would wait.
+        env.threads.sleep(Duration::from_secs(1));
+        let before = last();
+        simulation.set_capacity(None);
+        env.threads.sleep(Duration::from_secs(1));
+        self.told.lock().unwrap().extend([before, last()]);
+    }
+}
+
+/// Puts go on as soon as there is room, in the midst of a collection that the user requested: the
+/// thread that looks at the disk waited for its end.
+#[test]
+fn i09_the_disk_is_looked_at_in_the_midst_of_a_requested_collection() {
+    simulate(17, STEPS, |env, simulation| {
+        let told = Arc::new(FreesMeanwhile::default());
+        let mut options = Options { segment_bytes: 16 << 10, ..tiny_options() };
+        options.gc.automatic = false;
+        options.gc.punch = false;
+        let builder = Db::builder(DIR).options(options).env(env.clone());
+        let db = builder.event_listener(told.clone()).open().unwrap();
+        let keyspace = db.default_keyspace();
+        (0..1000).for_each(|key| keyspace.put(format!("k{key:05}"), [7; 700]).unwrap());
+        for key in (0..1000).filter(|key| key % 8 != 0) {
+            keyspace.delete(format!("k{key:05}")).unwrap();
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        simulation.set_capacity(Some(simulation.used() + (36 << 10)));
+        // What flushes and merges free lets puts go on for a while.
+        let refused = || keyspace.put("more", [7; 700]).err();
+        while refused().is_none() || refused().is_none() {
+            db.wait_idle().unwrap();
+        }
+        assert_eq!(refused().unwrap().kind(), ErrorKind::DiskFull);
+        *told.disk.lock().unwrap() = Some((simulation.clone(), env.clone()));
+        db.gc().unwrap();
+        assert_eq!(*told.told.lock().unwrap(), [Some("begun"), Some("ended")]);
+        db.close().unwrap();
+    });
+}

@@ -82,11 +82,14 @@ impl Collector {
             })
     }
 
-    /// Returns true if a snapshot is gone that may have kept entries live in the last liveness
-    /// scan.
+    /// Returns true if snapshots are gone that kept enough live in the last liveness scan to be
+    /// worth another one. Each iterator is a snapshot for as long as it lasts, so that some of them
+    /// are always gone.
     fn is_released(&self, state: &CollectorState) -> bool {
         let now = self.runtime.snapshots.list();
-        state.snapshots.iter().any(|seqno| now.binary_search(seqno).is_err())
+        let gone = state.snapshots.iter().filter(|(seqno, _)| now.binary_search(seqno).is_err());
+        let died = gone.fold(0_u64, |sum, (_, kept)| sum.saturating_add(*kept));
+        state.live.is_worth_a_scan(died)
     }
 
     /// Begins a liveness scan. When idle, and for the first scan, it is done on return. Otherwise
@@ -196,6 +199,7 @@ impl Collector {
         counters.liveness_scan_nanos.add(took.as_nanos() as u64);
         context.emit(Event::LivenessScanEnded { entries, took });
         let Start { segments, written, snapshots } = start;
+        assert_eq!(snapshots.len(), liveness_scan.kept_by_snapshots.len(), "each has a sum");
         let (live_bytes, live_records) = (liveness_scan.live_bytes(), liveness_scan.live_entries());
         if !state.is_counted {
             let (records, bytes) = liveness_scan.live_before;
@@ -203,8 +207,8 @@ impl Collector {
         }
         state.live.count(LiveCount { live_bytes, live_records, written });
         state.is_counted = true;
-        // A snapshot at or after the scan's sequence number kept nothing live in it.
-        state.snapshots = snapshots.into_iter().filter(|&it| it < liveness_scan.seqno).collect();
+        let kept = liveness_scan.kept_by_snapshots.iter().copied();
+        state.snapshots = snapshots.into_iter().zip(kept).filter(|(_, kept)| *kept > 0).collect();
         state.knowledge.renew(liveness_scan, &segments, &context.set.current());
         self.measure_holes(state, true);
         Ok(())

@@ -20,6 +20,9 @@ impl Collector {
         }
         let (context, costs) = (&self.runtime, &mut state.puncher.costs);
         let (version, knowledge) = (context.set.current(), &mut state.knowledge);
+        if is_whole {
+            costs.note_liveness_scan();
+        }
         // Where nothing can be punched, nothing is measured.
         if costs.get().is_none() && !(is_whole && costs.is_unknown()) {
             return;

@@ -99,7 +99,7 @@ impl Collector {
             let is_kept = is_log && floor.is_some_and(|floor| floor <= segment.id);
             segment.fault = fault.or(is_kept.then_some(SegmentFault::Followed));
         }
-        facts.sum_followed();
+        facts.sum_kept();
     }
 
     /// Returns what users wrote or ingested since the opening.
@@ -119,9 +119,26 @@ impl Collector {
         facts: &mut SpaceFacts,
         mode: Mode,
     ) -> JobResult {
-        if !wants_sample(state, facts, mode) {
-            return Ok(());
+        match wants_sample(state, facts, mode) {
+            true => self.sample(state, facts),
+            false => Ok(()),
         }
+    }
+
+    /// Looks so at a user's request, which tells whether damage that was met before is gone.
+    pub(super) fn sample_all(
+        &self,
+        state: &mut CollectorState,
+        facts: &mut SpaceFacts,
+    ) -> JobResult {
+        if facts.is_all_inline() {
+            self.sample(state, facts)?;
+        }
+        self.quarantine.lock().note_liveness_scan();
+        Ok(())
+    }
+
+    fn sample(&self, state: &mut CollectorState, facts: &mut SpaceFacts) -> JobResult {
         let context = &self.runtime;
         let keyspaces: Vec<_> = self.views()?.iter().map(|view| view.levels.clone()).collect();
         let sample =

@@ -2,7 +2,9 @@
 //!
 //! The cost of a call is measured once per opening, before the first use, on a scratch file beside
 //! the segments: it differs by a factor of a hundred between file systems. From then on real calls
-//! count, which take longer beside writers: 80 µs became 2 ms on ext4.
+//! count, which take longer beside writers: 80 µs became 2 ms on ext4. Where calls were so slow
+//! that none is made any more, nothing would tell when they are fast again. So the cost goes back
+//! to what was measured first, half of the way with each liveness scan without a call.
 
 use crate::base::header::{FileKind, Header};
 use crate::gc::facts::PunchCost;
@@ -25,6 +27,10 @@ const CALL_NANOS: (u64, u64) = (1_000, 20_000_000);
 #[derive(Debug, Default)]
 pub struct Costs {
     call: PunchCall,
+    /// What was measured first, in nanoseconds.
+    probed: u64,
+    /// True if there were calls since the last liveness scan.
+    has_called: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +70,15 @@ impl Costs {
             let (least, most) = CALL_NANOS;
             let mean = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) / calls;
             self.call = PunchCall::Nanos(((before + mean.min(most)) / 2).max(least));
+            self.has_called = true;
+        }
+    }
+
+    /// Notes that a liveness scan is over, which may find more to punch.
+    pub fn note_liveness_scan(&mut self) {
+        let has_called = std::mem::take(&mut self.has_called);
+        if let (PunchCall::Nanos(call), false) = (self.call, has_called) {
+            self.call = PunchCall::Nanos(call.midpoint(self.probed));
         }
     }
 
@@ -77,6 +92,9 @@ impl Costs {
         }
         if let Ok(call) = probe(context, &path) {
             self.call = call;
+            if let PunchCall::Nanos(nanos) = call {
+                self.probed = nanos;
+            }
         }
         // If the file stays, after a crash or an error, it is an orphan for the next opening.
         context.set.discard(&[path]);
@@ -117,7 +135,7 @@ mod tests {
 
     #[test]
     fn real_calls_count_more_than_the_probe() {
-        let mut costs = Costs { call: PunchCall::Nanos(5000) };
+        let mut costs = Costs { call: PunchCall::Nanos(5000), ..Costs::default() };
         let nanos = |costs: &Costs| costs.get().unwrap().call_nanos;
         costs.note_calls(2, Duration::from_micros(14));
         assert_eq!(nanos(&costs), 6000);
@@ -125,6 +143,21 @@ mod tests {
         costs.note_calls(1, Duration::from_secs(100));
         assert_eq!(nanos(&costs), (6000 + CALL_NANOS.1) / 2);
         costs.give_up();
+        costs.note_liveness_scan();
         assert!(costs.get().is_none() && !costs.is_unknown());
+    }
+
+    /// Beside busy writers calls were slow, so nothing was punched, and nothing told that they were
+    /// fast again once the writers were gone.
+    #[test]
+    fn without_calls_the_first_cost_comes_back() {
+        let mut costs =
+            Costs { call: PunchCall::Nanos(80_000), probed: 80_000, ..Costs::default() };
+        let nanos = |costs: &Costs| costs.get().unwrap().call_nanos;
+        costs.note_calls(1, Duration::from_millis(2));
+        costs.note_liveness_scan();
+        assert_eq!(nanos(&costs), 1_040_000, "there were calls");
+        (0..20).for_each(|_| costs.note_liveness_scan());
+        assert!((80_000..80_010).contains(&nanos(&costs)), "{}", nanos(&costs));
     }
 }

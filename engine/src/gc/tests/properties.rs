@@ -67,7 +67,7 @@ fn store(chance: &Chance) -> SpaceFacts {
         table_bytes: chance.below(64 << 20),
         other_bytes: chance.below(1 << 20),
         live_bytes: segments.iter().map(|segment| segment.live).sum(),
-        followed_bytes: 0,
+        kept_bytes: 0,
         unflushed_bytes: if chance.one_in(2) { 0 } else { chance.below(64 << 20) },
         unflushed_log_bytes: if chance.one_in(2) { 0 } else { chance.below(80 << 20) },
         segments,
@@ -261,9 +261,9 @@ fn discardable_segments_are_freed_whatever_the_bounds_say() {
 }
 
 /// Garbage in a part of the log that a consumer of the change feed keeps is beyond the bounds: no
-/// flush is advised for it, nothing is due, and writers wait for nothing.
+/// flush is advised for it, nothing is due, and writers wait for nothing. So is what is damaged.
 #[test]
-fn what_a_consumer_keeps_makes_nothing_due() {
+fn what_nothing_frees_makes_nothing_due() {
     let chance = Chance(AtomicU64::new(5));
     let mut was_due = false;
     for _ in 0..200 {
@@ -274,13 +274,15 @@ fn what_a_consumer_keeps_makes_nothing_due() {
         let policy = Policy { mode: Mode::Busy, ..policy(&chance) };
         let plan = pick(&facts, &policy);
         was_due |= plan.advice.is_some() || plan.winnable > 0;
-        for segment in &mut facts.segments {
-            segment.fault = Some(SegmentFault::Followed);
+        for fault in [SegmentFault::Damaged, SegmentFault::Followed] {
+            facts.segments.iter_mut().for_each(|segment| segment.fault = Some(fault));
+            facts.sum_kept();
+            assert!(facts.allocated() <= facts.live_bytes);
+            let plan = pick(&facts, &policy);
+            assert_eq!((plan.winnable, plan.after_look), (0, 0), "{facts:?}");
+            // A flush is of the log's tail, where only a consumer keeps anything.
+            assert!(fault == SegmentFault::Damaged || plan.advice.is_none(), "{facts:?}");
         }
-        facts.sum_followed();
-        assert!(facts.allocated() <= facts.live_bytes);
-        let plan = pick(&facts, &policy);
-        assert_eq!((plan.advice, plan.winnable, plan.after_look), (None, 0, 0), "{facts:?}");
     }
     assert!(was_due, "this test shows nothing");
 }
