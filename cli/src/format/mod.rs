@@ -10,6 +10,7 @@
 pub(crate) mod changes;
 mod lines;
 pub(crate) mod read;
+mod row_text;
 mod rows;
 pub(crate) mod sniff;
 pub(crate) mod template;

@@ -268,6 +268,50 @@ mod tests {
         }
     }
 
+    /// A quote that nothing closed took in the rest of the file, as the CSV parser ends such a row
+    /// with the text, and the load told of no error. Now the row is a bad one, and the lines that
+    /// `--rejects` keeps of it are bad ones again.
+    #[test]
+    fn a_quote_that_is_not_closed_is_a_bad_row() {
+        let text = "k,v\n1,\"a\n\"\n2,\"b\n3,\"\"c\n";
+        for text in [text, text.trim_end()] {
+            let input = Box::new(Cursor::new(text.as_bytes().to_vec()));
+            let mut records = read(Format::Csv, input, "in".into(), Fields::default()).unwrap();
+            assert_eq!(records.next().unwrap().unwrap().value, b"a\n");
+            let error = records.next().unwrap_err().to_string();
+            assert!(error.contains("line 4: a quote is not closed"), "{error}");
+            assert_eq!(records.pass_bad().unwrap(), b"2,\"b\n3,\"\"c\n");
+            assert_eq!((records.next().unwrap(), records.count()), (None, 2));
+        }
+        let refused = |text, header| {
+            let fields = Fields { header, ..Fields::default() };
+            all(Format::Csv, text, fields).unwrap_err().to_string()
+        };
+        for (text, header) in [("k,\"v\n1,2\n", None), ("1,\"", Some(false))] {
+            let error = refused(text, header);
+            assert!(error.contains("line 1: a quote is not closed"), "{error}");
+        }
+        assert!(refused("", None).contains("no header"));
+        for closed in ["k,v\n1,\"a\"", "\n\nk,\"v\"\r\n1,\"a\"\n\n", "k,v\r1,a\r"] {
+            assert_eq!(one(Format::Csv, closed, Fields::default()), pair("1", "a"));
+        }
+    }
+
+    /// A bad row was named by a line too low where lines end in CR LF or are empty: the parser
+    /// counts a newline when it reads the row after it.
+    #[test]
+    fn a_bad_row_is_named_by_the_line_where_it_begins() {
+        for (text, line) in [
+            ("k,v\r\n1,\"a\r\nb\"\r\n2\r\n", 4),
+            ("k,v\n\n\n1,a\n\n2\n", 6),
+            ("k,v\n1,a\n2,\"b\n\n\",3\n", 3),
+            ("k,v\n1,a\n2", 3),
+        ] {
+            let error = all(Format::Csv, text, Fields::default()).unwrap_err().to_string();
+            assert!(error.contains(&format!("line {line}: ")), "{error}: {text:?}");
+        }
+    }
+
     /// A key that no store takes is a bad line like others, and what is around it is read.
     #[test]
     fn a_key_that_is_too_long_is_a_bad_line() {

@@ -1,6 +1,7 @@
 //! Reads rows of columns: CSV, and TSV under a header.
 
 use super::read::{Fields, Record, Records, at_line};
+use super::row_text::RowText;
 use super::{Format, json_string, sniff};
 use crate::text;
 use cleavedb::{Error, Result};
@@ -29,7 +30,7 @@ struct RowStyle {
 
 /// The rows of a text, below its header if it has one.
 pub(super) struct Rows {
-    reader: Reader<Box<dyn BufRead>>,
+    reader: Reader<RowText>,
     name: PathBuf,
     style: RowStyle,
     header: Option<ByteRecord>,
@@ -59,14 +60,16 @@ impl Rows {
             .has_headers(has_header)
             // A row of another length is a bad row, after which the next one can be read.
             .flexible(true)
-            .from_reader(input);
+            .from_reader(RowText::new(input));
         let first = reader.byte_headers().map_err(|error| failed(error, &name))?.clone();
         let columns: Vec<String> = match has_header {
             true => first.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect(),
             false => (1..=first.len()).map(|number| number.to_string()).collect(),
         };
         if has_header {
-            check_header(&columns, is_csv).map_err(|error| error.in_file(&name))?;
+            let checked = check_closed(reader.get_ref(), &first);
+            let checked = checked.and_then(|()| check_header(&columns, is_csv));
+            checked.map_err(|error| error.in_file(&name))?;
         }
         let value = value_columns(&columns, &fields).map_err(|error| error.in_file(&name))?;
         let header = has_header.then_some(first);
@@ -92,6 +95,9 @@ impl Rows {
     }
 
     fn parse(&self) -> Result<Record> {
+        if self.reader.get_ref().is_unclosed() {
+            return Err(not_closed());
+        }
         let (len, expected) = (self.row.len(), self.columns.len());
         if len != expected {
             let has = text::counted(len as u64, "field");
@@ -153,8 +159,7 @@ impl Records for Rows {
             return Ok(None);
         }
         let record = self.parse().and_then(Record::checked).map_err(|error| {
-            let line = self.row.position().map_or(0, |position| position.line());
-            at_line(line, &error).in_file(&self.name)
+            at_line(self.reader.get_ref().line_of(&self.row), &error).in_file(&self.name)
         });
         self.is_bad = record.is_err();
         self.good += u64::from(!self.is_bad);
@@ -177,7 +182,12 @@ impl Records for Rows {
             return None;
         }
         self.good += 1;
-        self.written(&self.row)
+        let mut text = self.written(&self.row)?;
+        if self.reader.get_ref().is_unclosed() {
+            // The text has no quote at its end. With the one that was written, the row would load.
+            text.truncate(text.len() - b"\"\n".len());
+        }
+        Some(text)
     }
 
     fn columns(&self) -> &[String] {
@@ -186,6 +196,15 @@ impl Records for Rows {
 
     fn heading(&self) -> Option<Vec<u8>> {
         self.header.as_ref().and_then(|header| self.written(header))
+    }
+}
+
+/// Refuses a header whose quote takes in the whole text.
+fn check_closed(text: &RowText, header: &ByteRecord) -> Result<()> {
+    // Of an empty text, nothing is read before its end either.
+    match text.is_unclosed() && !header.is_empty() {
+        true => Err(at_line(text.line_of(header), &not_closed())),
+        false => Ok(()),
     }
 }
 
@@ -235,6 +254,11 @@ fn find(columns: &[String], wanted: &str) -> Result<usize> {
         Error::invalid_argument(format!("the header has no column {wanted:?}"))
             .advise(format!("the columns are {}", columns.join(", ")))
     })
+}
+
+fn not_closed() -> Error {
+    Error::invalid_argument("a quote is not closed")
+        .advise("end the field with \"; within quotes, each \" is written twice")
 }
 
 fn not_text(quoted: &str) -> Error {
