@@ -39,7 +39,7 @@ pub(crate) struct Fields {
     pub(crate) key: Option<KeyTemplate>,
     /// The value's columns or fields. Empty means the rest of the row, see [`read`].
     pub(crate) values: Vec<String>,
-    /// True if backslashes in TSV are plain characters.
+    /// True if backslashes in TSV, and carriage returns before newlines, are plain characters.
     pub(crate) raw: bool,
     /// True if the first line names the columns, and false if it is a row already. `None` means
     /// true in CSV; in TSV, that there are no columns, but a key and all that follows it.
@@ -294,6 +294,27 @@ mod tests {
         assert!(refused("", None).contains("no header"));
         for closed in ["k,v\n1,\"a\"", "\n\nk,\"v\"\r\n1,\"a\"\n\n", "k,v\r1,a\r"] {
             assert_eq!(one(Format::Csv, closed, Fields::default()), pair("1", "a"));
+        }
+    }
+
+    /// With or without columns, TSV is the same text. With them, a carriage return within a field
+    /// ended the row, and the rest of it became another one. Now only one before a newline belongs
+    /// to the end of a row, and with `--raw` none does.
+    #[test]
+    fn a_carriage_return_in_tsv_is_a_character_like_others() {
+        let text = "a\t1\r2\r\n\r\nb\t\r3\nc\t4\r";
+        let raw_text = text.replace("\r\n\r\n", "\r\n");
+        for (text, raw) in [(text, false), (&raw_text, true)] {
+            let plain = all(Format::Tsv, text, Fields { raw, ..Fields::default() }).unwrap();
+            let end = if raw { "\r" } else { "" };
+            let one = format!("1\r2{end}");
+            assert_eq!(plain[..2], [pair("a", &one), pair("b", "\r3")]);
+            assert_eq!(plain[2..], [pair("c", &format!("4{end}"))]);
+            let fields = |header| Fields { raw, header: Some(header), ..Fields::default() };
+            assert_eq!(all(Format::Tsv, text, fields(false)).unwrap(), plain, "{raw}");
+            let text = format!("k\tv\r\n{text}");
+            let fields = Fields { values: vec!["v".into()], ..fields(true) };
+            assert_eq!(all(Format::Tsv, &text, fields).unwrap(), plain, "{raw}");
         }
     }
 

@@ -8,6 +8,8 @@ use std::io::{self, BufRead, Read};
 /// that was read last is the one where the last row ended.
 pub(super) struct RowText {
     text: Box<dyn BufRead>,
+    /// True if a carriage return at the end of a line is no part of it.
+    pub(super) strips_returns: bool,
     line: Vec<u8>,
     /// Bytes of the line that the parser has.
     taken: usize,
@@ -17,8 +19,8 @@ pub(super) struct RowText {
 }
 
 impl RowText {
-    pub(super) fn new(text: Box<dyn BufRead>) -> Self {
-        RowText { text, line: Vec::new(), taken: 0, lines: 0, is_over: false }
+    pub(super) fn new(text: Box<dyn BufRead>, strips_returns: bool) -> Self {
+        RowText { text, strips_returns, line: Vec::new(), taken: 0, lines: 0, is_over: false }
     }
 
     /// Returns true if the row that was read last has a quote that is not closed: every other row
@@ -42,9 +44,11 @@ impl RowText {
             return Ok(());
         }
         self.lines += 1;
-        if self.line.last() != Some(&b'\n') {
-            self.line.push(b'\n');
+        self.line.pop_if(|byte| *byte == b'\n');
+        if self.strips_returns {
+            self.line.pop_if(|byte| *byte == b'\r');
         }
+        self.line.push(b'\n');
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use super::row_text::RowText;
 use super::{Format, json_string, sniff};
 use crate::text;
 use cleavedb::{Error, Result};
-use csv::{ByteRecord, QuoteStyle, Reader, ReaderBuilder, WriterBuilder};
+use csv::{ByteRecord, QuoteStyle, Reader, ReaderBuilder, Terminator, WriterBuilder};
 use std::borrow::Cow;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,8 @@ struct RowStyle {
     delimiter: u8,
     /// True if a field may be in double quotes, as in CSV.
     quotes: bool,
-    /// True if backslashes are escapes, as in TSV.
+    /// True if backslashes are escapes, and a carriage return before a newline belongs to that, as
+    /// in TSV.
     escapes: bool,
 }
 
@@ -54,14 +55,19 @@ impl Rows {
         let delimiter = fields.delimiter.unwrap_or(if is_csv { b',' } else { b'\t' });
         let style = RowStyle { delimiter, quotes: is_csv, escapes: !is_csv && !fields.raw };
         let has_header = fields.header.unwrap_or(is_csv);
+        // Names of columns have no carriage return at their end, though with --raw fields may.
+        let text = RowText::new(input, !is_csv && (has_header || style.escapes));
         let mut reader = ReaderBuilder::new()
             .delimiter(delimiter)
             .quoting(style.quotes)
+            // A carriage return alone ends a row of CSV, but not one of TSV.
+            .terminator(if is_csv { Terminator::CRLF } else { Terminator::Any(b'\n') })
             .has_headers(has_header)
             // A row of another length is a bad row, after which the next one can be read.
             .flexible(true)
-            .from_reader(RowText::new(input));
+            .from_reader(text);
         let first = reader.byte_headers().map_err(|error| failed(error, &name))?.clone();
+        reader.get_mut().strips_returns = style.escapes;
         let columns: Vec<String> = match has_header {
             true => first.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect(),
             false => (1..=first.len()).map(|number| number.to_string()).collect(),
