@@ -20,7 +20,8 @@ pub(crate) enum Status {
 pub(crate) enum Stop {
     /// Exit status 2 and a message.
     Error(Error),
-    /// The reader of our output closed it (`| head`). That is no error: exit status 0.
+    /// The reader of our output closed it (`| head`). That is no error: exit status 0. Commands
+    /// whose status says what they found return that nevertheless, see [`reported`].
     OutputClosed,
 }
 
@@ -30,6 +31,15 @@ pub(crate) type Outcome = Result<Status, Stop>;
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         Stop::Error(error)
+    }
+}
+
+/// Returns the outcome of a command that was done before its report was printed: a reader that left
+/// early takes nothing from what the report says, so the status is the same.
+pub(crate) fn reported(printed: Result<(), Stop>, status: Status) -> Outcome {
+    match printed {
+        Ok(()) | Err(Stop::OutputClosed) => Ok(status),
+        Err(stop) => Err(stop),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `cleave backups`: lists, verifies and deletes the points of a backup.
 
-use crate::outcome::{Outcome, Status};
+use crate::outcome::{Outcome, Status, Stop, reported};
 use crate::output::Output;
 use crate::progress;
 use crate::text::{counted, human_bytes, human_count, parse_size};
@@ -64,7 +64,8 @@ pub(crate) fn run(args: &BackupsArgs) -> Outcome {
         None => list(args),
         Some(PointAction::Verify { point, rate }) => {
             let check = backups(&args.backup, *rate).verify(*point)?;
-            show_check(args, &check)
+            let status = if check.is_sound() { Status::Done } else { Status::Negative };
+            reported(show_check(args, &check), status)
         }
         Some(PointAction::Delete { points }) => {
             show_deleted(args, &Backups::new(&args.backup).delete(points)?)
@@ -108,8 +109,7 @@ fn to_line(point: &BackupPoint) -> String {
     )
 }
 
-fn show_check(args: &BackupsArgs, check: &BackupCheck) -> Outcome {
-    let status = if check.is_sound() { Status::Done } else { Status::Negative };
+fn show_check(args: &BackupsArgs, check: &BackupCheck) -> Result<(), Stop> {
     let mut out = Output::new();
     if args.json {
         out.line(check_json(check))?;
@@ -124,8 +124,7 @@ fn show_check(args: &BackupsArgs, check: &BackupCheck) -> Outcome {
         let (files, bytes) = (counted(check.files, "file"), human_bytes(check.bytes));
         out.line(format!("{verdict} ({files}, {bytes}, of {})", points(&check.points)))?;
     }
-    out.finish()?;
-    Ok(status)
+    out.finish()
 }
 
 /// Formats the numbers of points for people.

@@ -1,7 +1,7 @@
 //! `cleave check`: reads every byte of a database and reports whether it is sound.
 
 use crate::open;
-use crate::outcome::{Outcome, Status, Stop};
+use crate::outcome::{Outcome, Status, Stop, reported};
 use crate::output::Output;
 use crate::progress;
 use crate::text::{counted, human_bytes, parse_size};
@@ -36,17 +36,7 @@ struct Checked {
 
 pub(crate) fn run(args: &Check) -> Outcome {
     let checked = check(args).map_err(Stop::Error)?;
-    let mut out = Output::new();
-    if args.json {
-        out.line(checked.to_json().to_string())?;
-    } else {
-        for finding in checked.report.problems.iter().chain(&checked.report.unverified) {
-            out.line(finding.to_string())?;
-        }
-        out.line(checked.summary())?;
-    }
-    out.finish()?;
-    Ok(checked.status())
+    reported(checked.print(args.json), checked.status())
 }
 
 fn check(args: &Check) -> Result<Checked, Error> {
@@ -75,6 +65,19 @@ fn check(args: &Check) -> Result<Checked, Error> {
 }
 
 impl Checked {
+    fn print(&self, as_json: bool) -> Result<(), Stop> {
+        let mut out = Output::new();
+        if as_json {
+            out.line(self.to_json().to_string())?;
+        } else {
+            for finding in self.report.problems.iter().chain(&self.report.unverified) {
+                out.line(finding.to_string())?;
+            }
+            out.line(self.summary())?;
+        }
+        out.finish()
+    }
+
     fn status(&self) -> Status {
         match (self.report.is_damaged(), self.report.is_clean()) {
             (true, _) => Status::Negative,

@@ -2,7 +2,7 @@
 
 use crate::cmd::bench::parse_separation;
 use crate::open;
-use crate::outcome::{Outcome, Status};
+use crate::outcome::{Outcome, Status, Stop, reported};
 use crate::output::Output;
 use crate::place;
 use crate::progress;
@@ -51,22 +51,27 @@ pub(crate) fn run(args: &ConvertArgs) -> Outcome {
     let report = args.convert(&db, &names)?;
     db.close()?;
     let after = place::allocated_bytes(&args.dir)?;
-    let mut out = Output::new();
-    if args.json {
-        out.line(to_json(&names, &report).to_string())?;
+    let text = if args.json {
+        to_json(&names, &report).to_string()
     } else {
-        out.line(summary(&report))?;
-        out.line(format!(
-            "converted in {:.1} s: {} read, {} written; {} before, {} now",
+        format!(
+            "{}\nconverted in {:.1} s: {} read, {} written; {} before, {} now",
+            summary(&report),
             started.elapsed().as_secs_f64(),
             human_bytes(report.bytes_read),
             human_bytes(report.bytes_written),
             human_bytes(before),
             human_bytes(after)
-        ))?;
-    }
-    out.finish()?;
-    Ok(if report.damaged_values > 0 { Status::Negative } else { Status::Done })
+        )
+    };
+    let status = if report.damaged_values > 0 { Status::Negative } else { Status::Done };
+    reported(print(&text), status)
+}
+
+fn print(text: &str) -> Result<(), Stop> {
+    let mut out = Output::new();
+    out.line(text)?;
+    out.finish()
 }
 
 impl ConvertArgs {

@@ -2,7 +2,7 @@
 
 use crate::doctor::facts::Facts;
 use crate::doctor::rules::{RULES, Symptom, examine};
-use crate::outcome::{Outcome, Status};
+use crate::outcome::{Outcome, Status, Stop, reported};
 use crate::output::Output;
 use clap::Args;
 use serde_json::json;
@@ -26,15 +26,19 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(args: &DoctorArgs) -> Outcome {
     let facts = Facts::gather(&args.dir)?;
     let found = examine(&facts);
+    let status = if found.is_empty() { Status::Done } else { Status::Negative };
+    reported(print(args, &found), status)
+}
+
+fn print(args: &DoctorArgs, found: &[Symptom]) -> Result<(), Stop> {
     let mut out = Output::new();
     if args.json {
         let symptoms: Vec<_> = found.iter().map(Symptom::to_json).collect();
         out.line(json!({ "rules": RULES.len(), "findings": symptoms }).to_string())?;
     } else {
-        out.bytes(to_text(&found, &args.dir.display().to_string()).as_bytes())?;
+        out.bytes(to_text(found, &args.dir.display().to_string()).as_bytes())?;
     }
-    out.finish()?;
-    Ok(if found.is_empty() { Status::Done } else { Status::Negative })
+    out.finish()
 }
 
 fn to_text(found: &[Symptom], name: &str) -> String {

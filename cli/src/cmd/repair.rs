@@ -1,7 +1,7 @@
 //! `cleave repair`: saves what a damaged database still holds.
 
 use crate::open;
-use crate::outcome::{Outcome, Status};
+use crate::outcome::{Outcome, Status, Stop, reported};
 use crate::output::Output;
 use crate::place::{self, PathKind};
 use crate::text::{counted, human_count};
@@ -33,18 +33,22 @@ pub(crate) fn run(args: &Repair) -> Outcome {
         place => return Err(place.refuse(&args.dir).into()),
     }
     let report = open::builder(&args.dir).repair()?;
+    let is_lossy = report.lost_keys > 0 || damaged_places(&report).is_some();
+    let status = if is_lossy { Status::Negative } else { Status::Done };
+    reported(print(&report, args.json), status)
+}
+
+fn print(report: &RepairReport, as_json: bool) -> Result<(), Stop> {
     let mut out = Output::new();
-    if args.json {
-        out.line(to_json(&report).to_string())?;
+    if as_json {
+        out.line(to_json(report).to_string())?;
     } else {
         for problem in &report.problems {
             out.line(problem.to_string())?;
         }
-        out.line(summary(&report))?;
+        out.line(summary(report))?;
     }
-    out.finish()?;
-    let is_lossy = report.lost_keys > 0 || damaged_places(&report).is_some();
-    Ok(if is_lossy { Status::Negative } else { Status::Done })
+    out.finish()
 }
 
 /// Returns true if a part of a table could not be read. Nobody knows how many keys it had.

@@ -1,7 +1,7 @@
 //! The helpers of all tests of the command: a directory of their own and the real program.
 
 use std::fs;
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
@@ -82,6 +82,21 @@ pub(crate) fn fails(dir: &Dir, args: &[&str], input: &[u8]) -> String {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "cleave {args:?}: {told}");
     told
+}
+
+/// Runs the program with an output that nobody reads any more, and returns its exit status and what
+/// it told.
+pub(crate) fn unread(dir: &Dir, args: &[&str], input: &[u8]) -> (Option<i32>, String) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = cleave(dir, args);
+    command.stdin(Stdio::piped()).stdout(writer).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A program that does not read all of it closes the pipe; that is no failure here.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    (child.wait().unwrap().code(), told)
 }
 
 /// Text with a record for each of these numbers.

@@ -1,6 +1,6 @@
 //! Stores that have an illness, which `cleave doctor` must name, and a healthy one.
 
-use crate::common::{Dir, run};
+use crate::common::{Dir, run, unread};
 use cleavedb::{
     CompactionFilter, Db, FilterDecision, FilteredEntry, GcOptions, Keyspace, KeyspaceOptions,
     Options, Result, WriteBatch,
@@ -57,6 +57,7 @@ fn a_paused_gc_and_a_long_replay_are_named() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("DB: 2 things are unusual\n\n1. Value GC is paused.\n"), "{text}");
     assert!(text.contains("   try: end the pause: `cleave resume`"), "{text}");
+    assert_eq!(unread(&dir, &["doctor", "DB"], b"").0, Some(1));
 }
 
 #[test]

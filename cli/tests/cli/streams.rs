@@ -1,6 +1,6 @@
 //! Bytes that come in and go out: binary exact, closed early, answered at once.
 
-use crate::common::{Dir, cleave, ok, run};
+use crate::common::{Dir, cleave, ok, run, unread};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
@@ -82,6 +82,63 @@ fn a_reader_that_leaves_early_is_no_error() {
         assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}: {errors}");
         assert_eq!(errors, "", "{args:?}");
     }
+}
+
+/// Flips a bit of the first file of `dir` with this end.
+fn damage(dir: &Dir, name: &str, end: &str, offset: usize) {
+    let files = std::fs::read_dir(dir.path().join(name)).unwrap();
+    let mut paths: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.to_string_lossy().ends_with(end));
+    let path = paths.iter().min().unwrap();
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[offset] ^= 1;
+    // A new file: other links to the old one keep the right bytes.
+    std::fs::remove_file(path).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// `cleave check DB | head -0` ended with exit status 0, whatever was damaged: an output that is
+/// closed was the end of the command, and success. What a command is there to find is its exit
+/// status also if nobody reads more of it.
+#[test]
+fn a_finding_is_the_exit_status_though_nobody_reads_the_report() {
+    let dir = Dir::new("unread-report");
+    ok(&dir, &["put", "DB", "key", "value"], b"");
+    ok(&dir, &["backup", "DB", "backup"], b"");
+    ok(&dir, &["compact", "DB"], b"");
+    assert_eq!(unread(&dir, &["check", "DB"], b""), (Some(0), String::new()));
+    damage(&dir, "DB", ".tbl", 60);
+    damage(&dir, "backup", ".seg", 100);
+    for args in [
+        &["check", "DB"][..],
+        &["check", "DB", "--json"],
+        &["backups", "backup", "verify"],
+        &["repair", "DB"],
+    ] {
+        assert_eq!(unread(&dir, args, b"").0, Some(1), "{args:?}");
+    }
+    let text = ok(&dir, &["scan", "DB"], b"");
+    assert!(text.is_empty(), "it was repaired, and what was damaged is lost");
+    ok(&dir, &["put", "NEW", "key", "value"], b"");
+    ok(&dir, &["compact", "NEW"], b"");
+    damage(&dir, "NEW", ".tbl", 12);
+    assert_eq!(unread(&dir, &["check", "NEW"], b"").0, Some(2), "it could not be verified");
+}
+
+/// A shell whose answers nobody read any more left out all commands that followed, with exit status
+/// 0. Now that is an error which names the first of them; where none follows, all is well.
+#[test]
+fn commands_that_nobody_hears_the_answers_of_are_not_done_and_that_is_told() {
+    let dir = Dir::new("unheard-shell");
+    let (code, told) = unread(&dir, &["shell", "DB"], b"put a 1\n\n# and\nput b 2\nput c 3\n");
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("line 4 and what follows was not done"), "{told}");
+    assert_eq!(ok(&dir, &["scan", "DB"], b""), b"a\t1\n");
+    let all_done = b"scan\n# the end\nquit\nput b 2\n";
+    assert_eq!(unread(&dir, &["shell", "DB"], all_done), (Some(0), String::new()));
+    let (code, told) = unread(&dir, &["shell", "DB"], b"nonsense\n");
+    assert_eq!(code, Some(2));
+    assert!(told.contains("a command failed"), "{told}");
 }
 
 #[test]

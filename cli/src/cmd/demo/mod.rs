@@ -7,7 +7,7 @@ mod words;
 mod writer;
 
 use crate::open;
-use crate::outcome::{Outcome, Status, Stop, plain};
+use crate::outcome::{Outcome, Status, Stop, plain, reported};
 use crate::output::Output;
 use crate::place::{self, PathKind};
 use crate::random::SplitMix64;
@@ -54,9 +54,8 @@ pub(crate) fn run(args: &Demo) -> Outcome {
     match show(&workplace.dir, &mut out) {
         // This command is there to find wrong records, so one is a result, not an error.
         Err(Stop::Error(error)) if error.kind() == ErrorKind::Corruption => {
-            out.line(format!("\nNOT verified.\n{}", plain(&error)))?;
-            out.finish()?;
-            Ok(Status::Negative)
+            let told = out.line(format!("\nNOT verified.\n{}", plain(&error)));
+            reported(told.and_then(|()| out.finish()), Status::Negative)
         }
         Err(stop) => Err(stop),
         Ok(()) => {

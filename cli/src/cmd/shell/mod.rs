@@ -34,7 +34,7 @@ use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::{Output, note};
 use clap::Args;
-use cleavedb::{Db, Error, Options, WriteOptions};
+use cleavedb::{Db, Error, ErrorKind, Options, WriteOptions};
 use editor::LineEditor;
 use pager::AnswerPager;
 use run::{Answer, Session};
@@ -43,11 +43,15 @@ use std::io::{self, BufRead, IsTerminal};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+/// The commands that leave.
+const LEAVE: [&[u8]; 2] = [b"quit", b"exit"];
+
 /// Run commands from a terminal or a pipe, one per line
 ///
 /// It creates the database if it does not exist. `help` lists the commands. While a transaction is
 /// open, the prompt has an asterisk; leaving gives it up. From a pipe, the exit status is 2 if a
-/// command failed.
+/// command failed. If the answers are no longer read, the commands that follow are not done, and
+/// the exit status is 2 as well.
 ///
 /// On a terminal, lines can be edited, Tab completes commands, options, keyspaces and keys, and
 /// long answers go to the pager that PAGER names, or `less`. The history is in
@@ -94,21 +98,50 @@ pub(crate) fn run(args: &Shell) -> Outcome {
 fn serve(session: &mut Session<'_>) -> Result<bool, Stop> {
     let mut input = io::stdin().lock();
     let mut out = Output::new();
-    let mut line = Vec::new();
     let mut failed = false;
-    loop {
-        line.clear();
-        let read = input.read_until(b'\n', &mut line);
-        let read = read.map_err(|e| Error::io("read a command", Path::new("standard input"), e))?;
-        if read == 0 {
-            return Ok(failed);
-        }
+    let mut number = 0_u64;
+    while let Some(line) = next_line(&mut input)? {
+        number += 1;
         match answer(session, &line, &mut out)? {
-            Answer::Quit => return Ok(failed),
+            Answer::Quit => break,
             Answer::Failed => failed = true,
             Answer::Given => {}
         }
+        if out.is_closed() {
+            refuse_unheard(&mut input, number)?;
+            break;
+        }
     }
+    Ok(failed)
+}
+
+/// Returns the next line of a program, or `None` at the end.
+fn next_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, Error> {
+    let mut line = Vec::new();
+    let read = input.read_until(b'\n', &mut line);
+    let read = read.map_err(|e| Error::io("read a command", Path::new("standard input"), e))?;
+    Ok((read > 0).then_some(line))
+}
+
+/// Fails if commands follow line `number`, whose answer nobody read. Nobody would learn what became
+/// of them, and of an input without an end, all would be done for ever.
+fn refuse_unheard(input: &mut impl BufRead, mut number: u64) -> Result<(), Error> {
+    while let Some(line) = next_line(input)? {
+        number += 1;
+        match words::split(&line).as_deref() {
+            Ok([]) => {}
+            Ok([verb]) if LEAVE.iter().any(|it| verb.eq_ignore_ascii_case(it)) => break,
+            _ => return Err(unheard_from(number)),
+        }
+    }
+    Ok(())
+}
+
+fn unheard_from(number: u64) -> Error {
+    let what =
+        format!("nobody reads the answers any more: line {number} and what follows was not done");
+    let advice = "have all answers read, or send them to a file or to /dev/null";
+    Error::new(ErrorKind::Io, what).advise(advice)
 }
 
 /// Answers the lines that a person types.
@@ -132,11 +165,7 @@ fn converse(session: &mut Session<'_>, db: &Db) -> Result<bool, Stop> {
             Some((pager, mut paged)) => {
                 let answered = answer(session, line.as_bytes(), &mut paged);
                 drop(paged);
-                pager.wait().and(match answered {
-                    // The pager was left before it had seen all.
-                    Err(Stop::OutputClosed) => Ok(Answer::Given),
-                    answered => answered,
-                })
+                pager.wait().and(answered)
             }
         };
         match answered {
@@ -149,16 +178,26 @@ fn converse(session: &mut Session<'_>, db: &Db) -> Result<bool, Stop> {
     outcome
 }
 
-/// Answers a line, and has the answer seen before the next one.
+/// Answers a line, and has the answer seen before the next one. Whether the command failed does not
+/// depend on whether somebody reads that.
 fn answer(session: &mut Session<'_>, line: &[u8], out: &mut Output) -> Result<Answer, Stop> {
     let answer = match session.answer(line, out) {
         Err(Stop::Error(error)) => {
             // An answer is one line, so the whole error is put into one.
-            out.line(format!("ERR {}", error.to_string().replace('\n', " ")))?;
-            Answer::Failed
+            let told = out.line(format!("ERR {}", error.to_string().replace('\n', " ")));
+            return told.and_then(|()| out.flush()).or_else(unheard).map(|()| Answer::Failed);
         }
-        other => other?,
+        // The reader left before it had seen all of a long answer.
+        Err(Stop::OutputClosed) => Answer::Given,
+        Ok(answer) => answer,
     };
-    out.flush()?;
-    Ok(answer)
+    out.flush().or_else(unheard).map(|()| answer)
+}
+
+/// Passes a reader that has left, which [`Output::is_closed`] tells.
+fn unheard(stop: Stop) -> Result<(), Stop> {
+    match stop {
+        Stop::OutputClosed => Ok(()),
+        stop => Err(stop),
+    }
 }
