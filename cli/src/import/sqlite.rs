@@ -15,6 +15,8 @@ use std::process::{Child, Command, Stdio};
 
 /// Stands for a key that is NULL, as no hexadecimal text does.
 const NULL_KEY: &str = "-";
+/// The largest floating-point number that is finite.
+const LARGEST: &str = "1.7976931348623157e308";
 /// More columns than SQLite allows a table.
 const MAX_COLUMNS: usize = 32_768;
 
@@ -75,7 +77,8 @@ fn run(file: &Path, query: &str) -> Result<Child> {
     let mut command = Command::new("sqlite3");
     // No file of settings is read, and the separator is the one that is expected here.
     command.args(["-readonly", "-batch", "-list", "-noheader", "-separator", "\t"]);
-    command.args(["-init", "/dev/null"]).arg(file).arg(query);
+    // Behind `./` a name is neither an option nor anything else that SQLite has names for.
+    command.args(["-init", "/dev/null"]).arg(Path::new(".").join(file)).arg(query);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().map_err(|error| {
         let missing = error.kind() == io::ErrorKind::NotFound;
@@ -125,15 +128,36 @@ fn query(choice: &RowChoice, columns: &[String]) -> Result<String> {
     let values = choice.values.iter().map(known).collect::<Result<Vec<_>>>()?;
     let others = columns.iter().filter(|column| *column != key).collect::<Vec<_>>();
     let value = match (values.as_slice(), others.as_slice()) {
-        ([one], _) | ([], [one]) => format!("CAST({} AS BLOB)", quoted(one, '"')),
+        ([one], _) | ([], [one]) => bytes(&quoted(one, '"')),
         ([], _) => object(&columns.iter().collect::<Vec<_>>()),
         (several, _) => object(several),
     };
     let (key, table) = (quoted(key, '"'), quoted(&choice.table, '"'));
+    let key_bytes = bytes(&key);
     Ok(format!(
-        "SELECT CASE WHEN {key} IS NULL THEN '{NULL_KEY}' ELSE hex(CAST({key} AS BLOB)) END, \
-         hex({value}) FROM {table} ORDER BY CAST({key} AS BLOB)"
+        "SELECT CASE WHEN {key} IS NULL THEN '{NULL_KEY}' ELSE hex({key_bytes}) END, \
+         hex({value}) FROM {table} ORDER BY {key_bytes}"
     ))
+}
+
+/// Returns the expression for the bytes of a column.
+fn bytes(column: &str) -> String {
+    let digits = digits(column);
+    format!("CAST(CASE typeof({column}) WHEN 'real' THEN {digits} ELSE {column} END AS BLOB)")
+}
+
+/// Returns the expression for the digits of a column's floating-point number: 15 of them, as SQLite
+/// shows it, where these are its own, and else all 17 that tell it from every other number.
+///
+/// Whether they are is found by a division of two numbers that are exact, which rounds as it must;
+/// SQLite's reading of digits does not always. With an exponent, 17 are taken without asking.
+fn digits(column: &str) -> String {
+    format!(
+        "(SELECT CASE WHEN instr(short, 'e') = 0 AND replace(short, '.', '') / \
+         CAST('1e' || (length(short) - instr(short, '.')) AS REAL) = number \
+         THEN short ELSE long END FROM (SELECT printf('%!.15g', {column}) AS short, \
+         printf('%!.17g', {column}) AS long, {column} AS number))"
+    )
 }
 
 /// Returns the expression for a JSON object of columns, in which bytes are `{"hex":"…"}`.
@@ -142,9 +166,13 @@ fn object(columns: &[&String]) -> String {
         .iter()
         .map(|name| {
             let (text, column) = (quoted(name, '\''), quoted(name, '"'));
+            let digits = digits(&column);
+            // JSON has no word for the infinities, which SQLite writes in a way of its own.
             format!(
-                "{text}, CASE typeof({column}) WHEN 'blob' \
-                 THEN json_object('hex', lower(hex({column}))) ELSE {column} END"
+                "{text}, CASE WHEN typeof({column}) = 'blob' \
+                 THEN json_object('hex', lower(hex({column}))) \
+                 WHEN typeof({column}) = 'real' AND abs({column}) <= {LARGEST} \
+                 THEN json({digits}) ELSE {column} END"
             )
         })
         .collect();

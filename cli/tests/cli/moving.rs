@@ -297,6 +297,44 @@ fn tables_of_sqlite_are_imported_by_column_or_as_json() {
     }
 }
 
+/// Numbers with more than 15 digits lost the others, and numbers that differ in them became the
+/// same key: SQLite shows 15 where it makes text of a number. Nothing told of it, as both sides of
+/// the comparison were read in that way. A file whose name begins with a dash was taken for an
+/// option.
+#[test]
+#[cfg_attr(not(has_sqlite), ignore = "the program sqlite3 is missing; install it")]
+fn numbers_of_sqlite_keep_all_their_digits() {
+    let dir = Dir::new("moving-sqlite-numbers");
+    let mut sqlite = Command::new("sqlite3");
+    sqlite.current_dir(dir.path()).arg("./-numbers.db").arg(
+        "CREATE TABLE n(short REAL, \"r\"\"s\" REAL); INSERT INTO n VALUES(0.1, 19.99), \
+         (0.1 + 0.2, 2.0 / 3), (0.3, -5e21), (1.0 / 3, -2.5), (1e22, 1e999), (7, NULL)",
+    );
+    assert!(sqlite.status().unwrap().success());
+    let import = |more: &[&str]| {
+        let common = ["import", "--from", "sqlite", "--table", "n"];
+        ok(&dir, &[&common, more, &["--", "-numbers.db", "DB"]].concat(), b"");
+    };
+    let scan =
+        |keyspace: &str| String::from_utf8(ok(&dir, &["scan", "DB", "-k", keyspace], b"")).unwrap();
+    import(&[]);
+    let expected = "0.1\t19.99\n0.3\t-5.0e+21\n0.30000000000000004\t0.66666666666666663\n\
+                    0.33333333333333331\t-2.5\n1.0e+22\tInf\n7.0\t\n";
+    assert_eq!(scan("default"), expected);
+    import(&["-k", "rows", "--key", "short", "--value", "short", "--value", "r\"s"]);
+    let rows = scan("rows");
+    for (row, expected) in rows.lines().zip([
+        serde_json::json!({"short": 0.1, "r\"s": 19.99}),
+        serde_json::json!({"short": 0.3, "r\"s": -5e21}),
+        serde_json::json!({"short": 0.1 + 0.2, "r\"s": 2.0 / 3.0}),
+        serde_json::json!({"short": 1.0 / 3.0, "r\"s": -2.5}),
+    ]) {
+        let json = row.split_once('\t').unwrap().1.replace("\\\\", "\\");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), expected);
+    }
+    assert_eq!(rows.lines().count(), 6);
+}
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
