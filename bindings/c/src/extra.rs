@@ -41,7 +41,7 @@ extern "C" fn cleavedb_keyspace_open(
         let keyspace = if options.is_null() {
             db.open_or_create_keyspace(name)?
         } else {
-            let changes = options.pin()?.keyspace_changes();
+            let changes = options.pin()?.keyspace_changes()?;
             let mut settings = db.options().keyspace.clone();
             changes.apply(&mut settings);
             let keyspace = db.open_or_create_keyspace_with(name, settings)?;

@@ -118,9 +118,13 @@ impl DbOptions {
         }
     }
 
-    /// Returns the changes of a keyspace's settings.
-    pub fn keyspace_changes(&self) -> KeyspaceChanges {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner).keyspace.clone()
+    /// Returns the changes of a keyspace's settings, or the first error of a setter.
+    pub fn keyspace_changes(&self) -> Result<KeyspaceChanges> {
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        match &settings.error {
+            Some(error) => Err(error.clone()),
+            None => Ok(settings.keyspace.clone()),
+        }
     }
 
     /// Returns a builder with these options, or the first error of a setter.
@@ -171,7 +175,7 @@ impl DbOptions {
     /// Opens the database at `path` and stores the changes in its keyspace `default`.
     pub fn open(&self, path: &Path) -> Result<Db> {
         let db = self.builder(path)?.open().map_err(|error| self.as_leveldb_says(error, path))?;
-        self.keyspace_changes().store(&db, &db.default_keyspace())?;
+        self.keyspace_changes()?.store(&db, &db.default_keyspace())?;
         Ok(db)
     }
 }

@@ -24,7 +24,7 @@ typedef struct cleavedb_keyspace_t cleavedb_keyspace_t;
 
 /* Opens a keyspace, or creates it. With options (else NULL), what was set in them about
  * separation, compression, filters, sizes and times becomes its settings, which the database
- * keeps. */
+ * keeps. If a number that was set stands for nothing, that is the error, as in leveldb_open. */
 LEVELDB_EXPORT cleavedb_keyspace_t* cleavedb_keyspace_open(leveldb_t* db,
                                                            const leveldb_options_t* options,
                                                            const char* name, char** errptr);

@@ -41,6 +41,22 @@ static void has_setting(char** argv, const char* name, const char* line) {
   CHECK(strstr(text, line) != NULL);
 }
 
+/* A number that stands for no setting was passed over where a keyspace was opened with it: only the
+ * opening of a database told of it, and the keyspace got the default. */
+static void wrong_settings_of_keyspaces(leveldb_t* db) {
+  leveldb_options_t* wrong = leveldb_options_create();
+  cleavedb_options_set_separation(wrong, 99);
+  cleavedb_options_set_value_compression(wrong, 99);
+  CHECK(cleavedb_keyspace_open(db, wrong, "wrong", &err) == NULL);
+  CHECK(err != NULL && strstr(err, "separation 99 does not exist") != NULL);
+  CHECK_ERROR(err, "Invalid argument: ");
+  leveldb_options_destroy(wrong);
+  size_t count;
+  char* names = cleavedb_keyspace_names(db, &count);
+  CHECK(count == 1 && strcmp(names, "default") == 0);
+  leveldb_free(names);
+}
+
 /* The settings of value GC and of conversions reach the database, and impossible ones are told by
  * the opening. */
 static void settings_of_gc(char** argv) {
@@ -71,6 +87,7 @@ static void settings_of_gc(char** argv) {
   cleavedb_options_set_convert_in_compactions(options, 0);
   db = leveldb_open(options, below(argv, "gc"), &err);
   CHECK_OK(err);
+  wrong_settings_of_keyspaces(db);
   leveldb_close(db);
   has_setting(argv, "gc", "\ngc.discardable_ratio = 0.25\n");
   has_setting(argv, "gc", "\ngc.punch_ratio = 0.125\n");
