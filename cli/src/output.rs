@@ -2,9 +2,12 @@
 
 use crate::outcome::Stop;
 use cleavedb::Error;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
 use std::process::ChildStdin;
+use std::time::Duration;
 
 /// Writes a line to standard error. Nobody may read it: then the line is lost, and the command and
 /// its exit status stay what they are, where `eprintln!` panics.
@@ -85,6 +88,23 @@ impl Output {
     /// Writes everything that is buffered and ends the output.
     pub(crate) fn finish(mut self) -> Result<(), Stop> {
         self.flush()
+    }
+
+    /// Waits for `time`, or until the reader of standard output closes its end, which without this
+    /// only a write would tell.
+    pub(crate) fn wait(time: Duration) -> Result<(), Stop> {
+        let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        let output = io::stdout();
+        // Nothing is asked for: that the reader is gone is told nevertheless.
+        let mut waited = [PollFd::new(&output, PollFlags::empty())];
+        match poll(&mut waited, Some(&time)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(stop(error.into())),
+        }
+        match waited[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+            true => Err(Stop::OutputClosed),
+            false => Ok(()),
+        }
     }
 
     /// Returns true once a write failed because the reader closed its end.

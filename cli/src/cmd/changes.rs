@@ -7,7 +7,6 @@ use crate::output::Output;
 use clap::Args;
 use cleavedb::{ChangesOptions, Error, ErrorKind, SeqNo};
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 
 /// The time between two looks at a database that is followed.
@@ -64,13 +63,8 @@ pub(crate) fn run(args: &ChangesArgs) -> Outcome {
             return Ok(Status::Done);
         }
         out.flush()?;
-        pause();
+        Output::wait(LOOK_AGAIN)?;
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "nobody tells when another session ends")]
-fn pause() {
-    thread::sleep(LOOK_AGAIN);
 }
 
 /// Prints what follows `since`, which moves on.

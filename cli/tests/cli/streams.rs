@@ -226,3 +226,21 @@ fn changes_are_followed_over_sessions() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+/// `cleave changes DB --follow | head -1` stayed until somebody committed something: only a write
+/// told it that its reader had left, and it slept between its looks. It ends without one now.
+#[test]
+fn a_follower_ends_when_its_reader_has_left() {
+    let dir = Dir::new("follow-left");
+    ok(&dir, &["put", "DB", "a", "1"], b"");
+    let mut command = cleave(&dir, &["changes", "DB", "--follow"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    for expected in ["1\tput\tdefault\ta\t1\n", "1\tcommit\t1\n"] {
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, expected);
+    }
+    drop(output);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
