@@ -3,6 +3,8 @@
 use crate::common::{Dir, lines, notes, ok, run, start};
 use std::fs;
 use std::io::{BufRead, Write};
+#[cfg(unix)]
+use std::process::Command;
 use std::process::Stdio;
 
 /// A line whose key is over the limit of 64 KiB.
@@ -10,31 +12,60 @@ fn refused() -> String {
     format!("{}\tvalue\n", "k".repeat((64 << 10) + 1))
 }
 
+/// Runs the program where no file may be larger than a few hundred KiB, so that a write fails.
+#[cfg(unix)]
+fn run_limited(dir: &Dir, words: &[&str]) -> (Option<i32>, String) {
+    let limited = "trap '' XFSZ; ulimit -f 400; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", limited, env!("CARGO_BIN_EXE_cleave")]).args(words);
+    let output = command.current_dir(dir.path()).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
 /// A batch that the database refused counted as stored: the load had given it away, found nothing
 /// left to write, and took all that it had read for stored. So the good records before the refused
 /// one were lost, and `--resume` passed over their lines. Now nothing counts that was not written.
+#[cfg(unix)]
 #[test]
 fn a_refused_batch_is_not_stored_and_is_resumed() {
     let dir = Dir::new("load-refused");
-    let text = lines(0..3) + &refused() + &lines(3..5);
-    for words in [&["load", "DB"][..], &["load", "DB", "--resume"]] {
-        let output = run(&dir, words, text.as_bytes());
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains("a key of 65537 bytes is over the limit"), "{told}");
-        assert!(!told.contains("stored"), "nothing is: {told}");
+    let text = lines(10_000..60_000);
+    fs::write(dir.path().join("in.tsv"), &text).unwrap();
+    for more in [&[][..], &["--resume"]] {
+        let words = ["load", "DB", "in.tsv", "--batch", "1000000"];
+        let (code, told) = run_limited(&dir, &[&words, more].concat());
+        assert_eq!(code, Some(2), "{told}");
+        assert!(told.contains("File too large") && !told.contains("stored"), "{told}");
         assert_eq!(ok(&dir, &["count", "DB"], b""), b"0\n");
         assert_eq!(notes(&dir), 0, "there is nothing to go on from");
     }
 
     // What batches before it have stored counts, and is where the resumed load begins.
-    let output = run(&dir, &["load", "DB", "--batch", "2"], text.as_bytes());
+    let (code, told) = run_limited(&dir, &["load", "DB", "in.tsv", "--batch", "100"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("lines are stored, and --resume goes on behind them"), "{told}");
+    let stored = String::from_utf8(ok(&dir, &["dump", "DB"], b"")).unwrap();
+    assert!(!stored.is_empty() && text.starts_with(&stored));
+    let number = told.split_once("the first ").unwrap().1.split_once(" lines").unwrap().0;
+    assert_eq!(number.replace(' ', ""), stored.lines().count().to_string());
+    ok(&dir, &["load", "DB", "in.tsv", "--batch", "100", "--resume"], b"");
+    assert!(ok(&dir, &["dump", "DB"], b"") == text.as_bytes());
+}
+
+/// A key that is too long failed the batch around it, so good lines before it were not stored. It
+/// is a bad line now, before which all is.
+#[test]
+fn a_key_that_is_too_long_ends_a_load_at_its_line() {
+    let dir = Dir::new("load-too-long");
+    let text = lines(0..3) + &refused() + &lines(3..5);
+    let output = run(&dir, &["load", "DB"], text.as_bytes());
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{told}");
-    let stored = "the first 2 lines are stored, and --resume goes on behind them";
-    assert!(told.contains(stored), "{told}");
-    assert_eq!(ok(&dir, &["dump", "DB"], b""), lines(0..2).into_bytes());
-    ok(&dir, &["load", "DB", "--batch", "2", "--resume"], lines(0..5).as_bytes());
+    assert!(told.contains("line 4: a key of 65537 bytes is over the limit"), "{told}");
+    assert!(told.contains("the 3 lines before it are stored, and --resume goes on"), "{told}");
+    assert_eq!(ok(&dir, &["dump", "DB"], b""), lines(0..3).into_bytes());
+    let output = run(&dir, &["load", "DB", "--resume", "--keep-going"], text.as_bytes());
+    assert_eq!(output.status.code(), Some(1));
     assert_eq!(ok(&dir, &["dump", "DB"], b""), lines(0..5).into_bytes());
 }
 
