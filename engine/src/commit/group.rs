@@ -286,6 +286,12 @@ impl Committer {
         self.log.lock()
     }
 
+    /// Returns the place behind the last commit. Waits for a leader at work.
+    pub fn reach(&self) -> LogPosition {
+        let log = self.log.lock();
+        self.log().reach(&log)
+    }
+
     /// Does as [`Committer::sync`] for a user who asked for it, as with a synced commit.
     pub fn sync_for_user(&self) -> Result<()> {
         self.log.lock().segments_since_sync = 0;

@@ -568,6 +568,13 @@ impl LogShared {
         log.previous.map_or(self.runtime.set.current().head, end)
     }
 
+    /// Returns the place behind the last commit, whether a segment is active or not.
+    pub fn reach(&self, log: &Log) -> LogPosition {
+        let end_of =
+            |it: &SegmentWriter| LogPosition { segment: it.segment().id(), offset: it.len() };
+        log.writer.as_ref().map_or_else(|| self.end(log), end_of)
+    }
+
     /// Closes the log cleanly: syncs it, records its end in the manifest, and removes the spares,
     /// so that the next opening has nothing to repair.
     pub fn seal(&self, log: &mut Log) -> Result<()> {

@@ -14,6 +14,7 @@ use crate::env::sync::{Condvar, Mutex};
 use crate::stats::{Counters, StallReason};
 use crate::throttle::admit;
 use crate::throttle::tree::{self, StallFacts, StallLimits, Verdict};
+use crate::version::LogPosition;
 use crate::version::health::Health;
 use crate::version::view::{KeyspaceState, View};
 use std::sync::Arc;
@@ -178,6 +179,16 @@ impl WriteStallController {
     /// log has to move on.
     pub fn is_replay_long(&self) -> bool {
         self.backlog() >= self.limits.replay_bytes / 2
+    }
+
+    /// Returns true if the log between two places is so much that its head has to move on: a whole
+    /// segment, which goes then if nothing in it is live, or half of what recovery may replay. The
+    /// backlog does not tell that of the head in the manifest, which a drop of a keyspace leaves
+    /// where it is.
+    pub fn is_far(&self, from: LogPosition, to: LogPosition) -> bool {
+        let within = to.offset.saturating_sub(from.offset);
+        to.segment > from.segment
+            || to.segment == from.segment && within >= self.limits.replay_bytes / 2
     }
 
     fn begin_stall(&self, reason: StallReason) {

@@ -266,8 +266,9 @@ impl Db {
     /// Cursors and scans that were made before go on reading what they saw. Every new call on a
     /// handle of the keyspace fails with [`ErrorKind::KeyspaceDropped`].
     ///
-    /// Costs one durable edit of the manifest. Fails with [`ErrorKind::NotFound`] if there is no
-    /// keyspace of this name, and with [`ErrorKind::WrongState`] for `default`.
+    /// Costs one durable edit of the manifest, and where whole segments of the log are not needed
+    /// any more, a sync of the log and one more edit. Fails with [`ErrorKind::NotFound`] if there
+    /// is no keyspace of this name, and with [`ErrorKind::WrongState`] for `default`.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("drop-keyspace"))?;
@@ -310,6 +311,9 @@ impl Db {
             let dropped = keyspaces.remove(name);
             assert!(dropped.is_some(), "`ddl` is held, so nobody else dropped {name:?}");
         });
+        if dropped.is_ok() {
+            self.core.pass_what_was_dropped();
+        }
         self.core.background.forget(state.id);
         self.core.committer.stall_controller().notify();
         dropped.map(|_| ())

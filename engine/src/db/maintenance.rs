@@ -135,7 +135,32 @@ impl Core {
             })
         })?;
         self.background.wait_for_flushes(&ids, log_bytes);
+        self.pass_what_is_flushed()
+    }
+
+    /// Moves the head of the log to its end if no memtable has anything. A flush moves it too, but
+    /// none came for what is behind the head if that is of dropped keyspaces, or was ingested.
+    fn pass_what_is_flushed(&self) -> Result<()> {
+        let end = self.committer.reach();
+        if end <= self.set.current().head || self.set.first_unflushed(&[]).is_some() {
+            return Ok(());
+        }
+        flush::move_head(&self.runtime, &self.committer)?;
+        self.background.move_head();
         Ok(())
+    }
+
+    /// Moves the head of the log after a drop of a keyspace, once much of what is behind it is
+    /// needed no more: no flush may ever come to do it. Nothing depends on that, so a failure is
+    /// counted and reported, and the next drop or flush tries again.
+    pub(super) fn pass_what_was_dropped(&self) {
+        let head = flush::next_head(&self.set, self.committer.reach(), &[]);
+        if !self.committer.stall_controller().is_far(self.set.current().head, head) {
+            return;
+        }
+        if let Err(error) = flush::move_head(&self.runtime, &self.committer) {
+            self.runtime.note_background_error(error);
+        }
     }
 
     /// Rewrites the tables between two user keys, level by level, down to the deepest.
