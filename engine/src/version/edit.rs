@@ -216,6 +216,16 @@ impl Edit {
         matches!(self.changes.last(), Some(Change::StateGoesOn))
     }
 
+    /// Returns false if these bytes are certainly not what an edit begins with; `is_whole` says
+    /// that they are all of it. I7: nothing is believed of them, as their checksum was not verified
+    /// yet. This is to spare verifying it.
+    pub fn may_begin_with(bytes: &[u8], is_whole: bool) -> bool {
+        let Some(failure) = first_failure(bytes) else { return true };
+        // What fails in the same way however much of the edit is there fails with all of it.
+        let half = bytes.get(..bytes.len() / 2).unwrap_or_default();
+        !is_whole && first_failure(half).as_ref() != Some(&failure)
+    }
+
     /// Decodes the output of [`Edit::encode`], whose checksum was verified before (I7).
     pub fn decode(bytes: &[u8]) -> Result<Edit> {
         let mut reader = Reader::new(bytes);
@@ -225,6 +235,24 @@ impl Edit {
         }
         Ok(Edit { changes })
     }
+}
+
+/// The changes at the begin of an edit that are looked at to tell whether it is one. Bytes that are
+/// none may look like one or two small changes.
+const CHANGES_LOOKED_AT: usize = 8;
+
+/// Returns in which place the first changes of an edit can't be decoded, and why.
+fn first_failure(bytes: &[u8]) -> Option<(usize, String)> {
+    let mut reader = Reader::new(bytes);
+    for _ in 0..CHANGES_LOOKED_AT {
+        if reader.is_empty() {
+            break;
+        }
+        if let Err(error) = Change::decode(&mut reader) {
+            return Some((bytes.len() - reader.rest().len(), error.message().to_owned()));
+        }
+    }
+    None
 }
 
 impl Change {
@@ -497,6 +525,13 @@ mod tests {
                 assert!(shorter.changes.len() < edit.changes.len());
             }
         }
+        assert!(Edit::may_begin_with(&bytes, true));
+        for len in 32..bytes.len() {
+            assert!(Edit::may_begin_with(&bytes[..len], false), "the first {len} bytes");
+        }
+        let cut = &bytes[..bytes.len() / 3];
+        assert!(!Edit::may_begin_with(cut, true), "a field is cut, and there is no more");
+        assert!(!Edit::may_begin_with(&[&[0], &bytes[..]].concat(), false), "there is no tag 0");
         assert!(Edit::decode(&[20]).is_err());
         assert!(Edit::decode(&[19, 0, 1, 0]).is_err(), "a number that no range tombstone has");
         assert!(Edit::decode(&[17, 1, 5, 16, 0, 0]).is_err(), "an end that does not exist");
