@@ -195,18 +195,26 @@ impl ChainReader<'_> {
         };
         // The oldest come first. What they make is the base of the next ones, as it is when a
         // compaction merges them, so a long chain takes no more memory than one piece of it.
+        let mut refused = Vec::new();
         while let Some(begin) = last_piece(&operands) {
             let is_put = operands.len() > count;
             let mut values = self.fetch(key, operands.split_off(begin), fetcher)?;
             if is_put {
                 value = values.pop();
             }
+            values.append(&mut refused);
             // If the entry itself is a value, the operator is not asked.
             if values.is_empty() {
                 continue;
             }
             let piece: Vec<&[u8]> = values.iter().rev().map(|value| &value[..]).collect();
-            value = Some(Value::from(merging.full(key, value.as_deref(), &piece)?));
+            match merging.full(key, value.as_deref(), &piece) {
+                Ok(merged) => value = Some(Value::from(merged)),
+                Err(error) if operands.is_empty() => return Err(error),
+                // What the operator makes of some operands may be no value, and with the newer ones
+                // it is, as with a sum that is too large on the way.
+                Err(error) => refused = in_half_a_piece(merging, key, values)?.ok_or(error)?,
+            }
         }
         if let Some(value) = value.as_ref().filter(|_| count > MEMO_FROM_OPERANDS && !is_own) {
             merging.remember(key, newest, value);
@@ -239,6 +247,21 @@ fn last_piece(parts: &[ChainPart]) -> Option<usize> {
     };
     let count = parts.iter().rev().take_while(is_within).count();
     parts.len().checked_sub(count.max(1))
+}
+
+/// Returns fewer operands that do what these do, newest first; `None` if the operator can't combine
+/// them to half of a piece, so that they would take up ever more memory.
+fn in_half_a_piece(
+    merging: &Merging,
+    key: &[u8],
+    operands: Vec<Value>,
+) -> Result<Option<Vec<Value>>> {
+    // They become a value next, so their numbers do not matter.
+    let numbered = operands.into_iter().map(|operand| (0, operand)).collect();
+    let fewer = combined(merging, key, numbered)?.into_iter().map(|(_, operand)| operand);
+    let fewer: Vec<Value> = fewer.collect();
+    let bytes: u64 = fewer.iter().map(|operand| operand.len() as u64).sum();
+    Ok((bytes <= PIECE_BYTES / 2).then_some(fewer))
 }
 
 /// Returns the bytes of all parts, of which `read` reads those that are separated.
