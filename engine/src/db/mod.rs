@@ -10,6 +10,7 @@ pub mod builder;
 pub mod changes;
 pub mod check;
 pub mod checkpoint;
+mod closing;
 mod commit_checked;
 pub mod compare;
 pub(crate) mod control;
@@ -66,6 +67,7 @@ use crate::version::view::KeyspaceState;
 use arc_swap::ArcSwap;
 use batch::WriteBatch;
 use builder::Builder;
+use closing::Closing;
 use control::ControlServer;
 use control::recent::RecentEvents;
 use holders::CoreHandle;
@@ -75,7 +77,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 /// The state that all handles of one open database share.
@@ -100,7 +102,7 @@ pub(crate) struct Core {
     keyspaces: ArcSwap<BTreeMap<String, Arc<KeyspaceState>>>,
     /// Serializes creating and dropping keyspaces.
     ddl: Mutex<()>,
-    closed: AtomicBool,
+    closing: Closing,
     /// The process that opened the database. All calls are refused in its children, before they
     /// take a lock.
     process: Process,
@@ -130,7 +132,7 @@ impl Core {
     /// database, and once it was closed. Whatever takes a lock, waits or does I/O comes after it.
     pub(crate) fn check_open(&self) -> Result<()> {
         self.process.check()?;
-        if self.closed.load(Ordering::Acquire) {
+        if self.closing.is_begun() {
             return Err(Error::closed("the database was closed").advise("open it again"));
         }
         Ok(())
@@ -153,13 +155,15 @@ impl Core {
         Ok(durability)
     }
 
-    /// Stops the background, makes what was committed durable, and records where the log ends, so
-    /// that a log that is cut short while closed is noticed. No failure in here loses a commit.
+    /// Closes the database, or waits for who closes it; returns what came of it.
     fn close(&self) -> Result<()> {
         self.process.check()?;
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
+        self.closing.run(|| self.end())
+    }
+
+    /// Stops the background, makes what was committed durable, and records where the log ends, so
+    /// that a log that is cut short while closed is noticed. No failure in here loses a commit.
+    fn end(&self) -> Result<()> {
         if let Some(control) = self.control.get() {
             control.shut();
         }
@@ -380,7 +384,8 @@ impl Db {
     /// Costs a sync, and up to a flush if the session left many small files or mostly dead values.
     /// If tombstones delete at least half of what they meet in tables, these are merged: that
     /// reads at most 512 MiB and writes what is left of it. Fails if the sync does; then recovery
-    /// finds at the next opening what had reached the device.
+    /// finds at the next opening what had reached the device. If another thread closes the database
+    /// or it was closed before, this waits for that and returns what came of it.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("close"))?;

@@ -8,6 +8,7 @@ use crate::commit::group::{CommitParts, Committer};
 use crate::commit::log::{Log, LogSettings, LogShared};
 use crate::commit::reserve::Reserve;
 use crate::commit::stall::WriteStallController;
+use crate::db::closing::Closing;
 use crate::db::control::recent::RecentEvents;
 use crate::db::holders::CoreHandle;
 use crate::db::options::Options;
@@ -37,7 +38,7 @@ use crate::version::runtime::Runtime;
 use crate::version::settings::DEFAULT_KEYSPACE;
 use arc_swap::ArcSwap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// An opening under way.
@@ -253,7 +254,7 @@ impl Opening {
             log_ends: recovered.replay.sealed.into_iter().collect(),
             keyspaces: ArcSwap::from_pointee(recovered.keyspaces),
             ddl: Mutex::new(()),
-            closed: AtomicBool::new(false),
+            closing: Closing::default(),
             process: Process::this(),
             handles: AtomicUsize::new(0),
             holds: AtomicUsize::new(0),

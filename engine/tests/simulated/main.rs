@@ -5,6 +5,7 @@ mod backup;
 mod ceiling;
 mod changes;
 mod client;
+mod closing;
 mod collect;
 mod crash;
 mod delete_range;
