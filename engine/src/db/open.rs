@@ -200,6 +200,8 @@ impl Opening {
         let hot = UpdateTable::new(self.options.update_table_bytes);
         let runtime = Runtime::new(self.env.clone(), set.clone(), health.clone(), cap, hot)
             .with_filters(self.compaction_filters.clone());
+        let tolerated = std::mem::take(&mut recovered.tolerated);
+        tolerated.into_iter().for_each(|error| runtime.note_background_error(error));
         runtime.snapshots.publish(recovered.last_seqno);
         let writable = !self.options.read_only;
         let compaction_threads = self.options.compaction_threads;

@@ -149,7 +149,8 @@ pub enum Event {
     /// none, or writers would have to wait. This is noticed by the next background write.
     #[non_exhaustive]
     IoLimitEnded { took: Duration },
-    /// A background job failed and will be tried again.
+    /// A background job failed and will be tried again, or a step of an opening failed without
+    /// which the database works, such as to remove a file that a crash left behind.
     #[non_exhaustive]
     BackgroundError { error: Error },
     /// The database turned read-only and stays so until it is reopened.

@@ -90,20 +90,37 @@ fn database_in(path: &Path, current: Current) -> Option<u64> {
     names::parse(path).number().map(|_| current.database)
 }
 
-/// Removes the orphans and returns their number.
+/// What has come of removing orphans.
+#[derive(Debug, Default)]
+pub struct RemovedOrphans {
+    /// The number of files that are gone.
+    pub count: u64,
+    /// Files that could not be removed.
+    pub left: Vec<PathBuf>,
+    /// The first reason why one could not.
+    pub error: Option<Error>,
+}
+
+/// Removes the orphans. One that can't be removed keeps no other from it.
 ///
 /// Call this only after every live file was found, so that what only looks like an orphan because
 /// the manifest is damaged is not thrown away; and only once the manifest in force is known to be
 /// durable: after a process ended, that which was read, or CURRENT, may exist in the page cache
 /// alone.
-pub fn remove_orphans(env: &Env, orphans: &[PathBuf]) -> Result<u64> {
-    let mut removed = 0;
-    for path in orphans.iter().filter(|path| !path.ends_with(names::CURRENT_NEW)) {
-        // I5: no durable edit names the file, and nobody has it open, because we hold the lock.
-        env.fs.remove(path).doing("remove what a crash left over", path)?;
-        removed += 1;
+pub fn remove_orphans(env: &Env, orphans: Vec<PathBuf>) -> RemovedOrphans {
+    let mut done = RemovedOrphans::default();
+    for path in orphans.into_iter().filter(|path| !path.ends_with(names::CURRENT_NEW)) {
+        // I5: no durable edit names the file, and nobody has it open, because we hold the lock. A
+        // crash before or after leaves an orphan for the next opening, or nothing.
+        match env.fs.remove(&path).doing("remove what a crash left over", &path) {
+            Ok(()) => done.count += 1,
+            Err(error) => {
+                done.error.get_or_insert(error);
+                done.left.push(path);
+            }
+        }
     }
-    Ok(removed)
+    done
 }
 
 /// Refuses a log segment at or behind the head that was written to but is not in the manifest.

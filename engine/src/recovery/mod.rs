@@ -89,6 +89,8 @@ pub struct Recovered {
     is_torn: bool,
     /// Files that no live edit names.
     orphans: Vec<PathBuf>,
+    /// Errors of steps on which nothing depends, which are to be reported.
+    pub tolerated: Vec<Error>,
 }
 
 /// A recovery under way, of a database whose lock is held.
@@ -145,6 +147,7 @@ impl Recovered {
             manifest: 0,
             is_torn: false,
             orphans: Vec::new(),
+            tolerated: Vec::new(),
         }
     }
 }
@@ -206,6 +209,7 @@ impl Recovery<'_> {
             manifest: current.manifest,
             is_torn: found.is_torn,
             orphans: left.orphans,
+            tolerated: Vec::new(),
         })
     }
 }

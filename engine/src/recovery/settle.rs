@@ -45,7 +45,7 @@ impl Recovered {
         self.if_there_is_room(env, |found| {
             found.set.apply(|_| Ok(settling_edit(&found.replay)), &[], None).map(drop)
         })?;
-        self.remove_orphans(env)?;
+        self.remove_orphans(env);
         let version = self.set.current();
         for torn in self.replay.torn.iter().filter(|torn| torn.offset > 0) {
             assert_eq!(
@@ -60,13 +60,17 @@ impl Recovered {
     }
 
     /// Takes a step that may be repeated. If the disk has no room for it, orphans may be what takes
-    /// the space, so they go before another try (I9).
+    /// the space, so they go before another try (I9). If there is no room then, an orphan that
+    /// can't be removed may be the reason.
     fn if_there_is_room(&mut self, env: &Env, step: impl Fn(&Self) -> Result<()>) -> Result<()> {
         match step(self) {
             Err(error) if error.kind() == ErrorKind::DiskFull && !self.orphans.is_empty() => {
                 self.keep_manifest(env)?;
-                self.remove_orphans(env)?;
-                step(self)
+                self.remove_orphans(env);
+                step(self).map_err(|error| match error.kind() {
+                    ErrorKind::DiskFull => self.tolerated.pop().unwrap_or(error),
+                    _ => error,
+                })
             }
             done => done,
         }
@@ -92,16 +96,23 @@ impl Recovered {
     }
 
     /// Removes the files that no edit of a durable manifest names. A crash meanwhile leaves some of
-    /// them for the next opening.
-    fn remove_orphans(&mut self, env: &Env) -> Result<()> {
+    /// them for the next opening. Those that can't be removed, perhaps because of another program,
+    /// take space and do no harm, so the background goes on trying.
+    fn remove_orphans(&mut self, env: &Env) {
         let version = self.set.current();
         costly_check!(
             "I5",
             !self.orphans.iter().any(|path| version.names(names::parse(path))),
             "an orphan would be removed that the manifest names"
         );
-        self.report.orphans_removed += remove_orphans(env, &std::mem::take(&mut self.orphans))?;
-        Ok(())
+        let removed = remove_orphans(env, std::mem::take(&mut self.orphans));
+        self.report.orphans_removed += removed.count;
+        self.tolerated.extend(removed.error);
+        // I5: no file gets a number again, so nobody can begin one of these anew. The others are
+        // begun anew under the same name, so they are left to who does that and the next opening.
+        let mut left = removed.left;
+        left.retain(|path| names::parse(path).number().is_some());
+        self.set.tables().purge.put_back(left);
     }
 
     /// True if there is nothing to settle: the log is closed, and the manifest names exactly what

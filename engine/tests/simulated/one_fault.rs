@@ -128,3 +128,53 @@ fn i09_a_segment_that_no_edit_could_name_leaves_no_file() {
         db.default_keyspace().put("k", "v").unwrap();
     });
 }
+
+/// Symptom: a file that a crash had left behind and that could not be removed, perhaps because of
+/// its attributes, kept the database from being opened for writing. Now the opening goes on, and
+/// the background tries again, as it does with files that become obsolete while it is open.
+#[test]
+fn what_a_crash_left_and_cannot_be_removed_keeps_nobody_from_opening() {
+    simulate(SEED, STEPS, |env, simulation| {
+        open(env, tiny_options()).close().unwrap();
+        let path = |name: &str| Path::new(DIR).join(name);
+        for name in ["00009000.tbl", "00009001.tbl", "PROBE"] {
+            env.fs.create(&path(name)).unwrap();
+        }
+        for name in ["00009000.tbl", "PROBE"] {
+            simulation.fail(FaultPlan::new(Call::Remove).on(name).for_good());
+        }
+        let db = open(env, tiny_options());
+        assert_eq!(db.recovery().orphans_removed, 1, "the others are removed");
+        assert!(!env.fs.exists(&path("00009001.tbl")).unwrap());
+        assert!(db.stats().background_errors > 0, "it is told");
+        db.default_keyspace().put("k", "v").unwrap();
+        env.threads.sleep(Duration::from_secs(60));
+        let told = db.stats().background_error.expect("for as long as it lasts").to_string();
+        assert!(told.contains("00009000.tbl"), "{told}");
+        simulation.clear_faults();
+        env.threads.sleep(Duration::from_secs(60));
+        assert!(!env.fs.exists(&path("00009000.tbl")).unwrap());
+        assert!(db.stats().background_error.is_none());
+        db.close().unwrap();
+        let db = open(env, tiny_options());
+        assert!(!env.fs.exists(&path("PROBE")).unwrap(), "what has no number goes at the next");
+        assert!(db.default_keyspace().get("k").unwrap().is_some());
+    });
+}
+
+/// Where the space is needed, the opening fails, and says which file it can't remove.
+#[test]
+fn i09_what_cannot_be_removed_is_named_where_its_space_is_needed() {
+    simulate(SEED, STEPS, |env, simulation| {
+        open(env, tiny_options()).close().unwrap();
+        env.fs.create(&Path::new(DIR).join("00009000.tbl")).unwrap();
+        simulation.fail(FaultPlan::new(Call::Remove).on("00009000.tbl").for_good());
+        let full = FaultPlan::new(Call::Create).on(".man").error(std::io::ErrorKind::StorageFull);
+        simulation.fail(full.for_good());
+        let opened = Db::builder(DIR).options(tiny_options()).env(env.clone()).open();
+        let error = opened.err().unwrap().to_string();
+        assert!(error.contains("00009000.tbl"), "{error}");
+        simulation.clear_faults();
+        open(env, tiny_options()).close().unwrap();
+    });
+}
