@@ -191,7 +191,8 @@ impl Opening {
         if !self.options.read_only {
             recovered.settle(&self.env)?;
             if !self.keeps_options {
-                create::write_options(&self.env, &self.dir, &self.options.to_text())?;
+                let written = create::write_options(&self.env, &self.dir, &self.options.to_text());
+                recovered.tolerated.extend(written.err());
             }
         }
         let cap = self.options.background_bytes_per_second;

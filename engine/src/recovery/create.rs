@@ -102,8 +102,9 @@ pub fn create(
 }
 
 /// Writes the settings in force to a file beside the manifest, for people and for the command
-/// `cleave`. The engine never reads them. A file with the same text stays as it is, and so does one
-/// of that name that is not CleaveDB's.
+/// `cleave`. The engine never reads them, so an opening goes on if this fails; the file then has
+/// the settings of an earlier one. A file with the same text stays as it is, and so does one of
+/// that name that is not CleaveDB's.
 pub fn write_options(env: &Env, dir: &Path, text: &str) -> Result<()> {
     let (new, path) = (dir.join(names::OPTIONS_NEW), dir.join(names::OPTIONS));
     if !owner::is_ours(env, &path, None)? || !owner::is_ours(env, &new, None)? {
@@ -112,11 +113,20 @@ pub fn write_options(env: &Env, dir: &Path, text: &str) -> Result<()> {
     if has_text(env, &path, text)? {
         return Ok(());
     }
-    owner::begin_anew(env, &new, text.as_bytes())?;
+    replace_options(env, &new, &path, text).inspect_err(|_| {
+        // It may take the last space of the disk. A crash before this leaves it to the next
+        // opening, and so does a failure, of which the reason is told already.
+        let _ = env.fs.remove(&new);
+    })
+}
+
+/// Writes the new file and puts it in place of the one before.
+fn replace_options(env: &Env, new: &Path, path: &Path, text: &str) -> Result<()> {
+    owner::begin_anew(env, new, text.as_bytes())?;
     // A crash before the rename is durable leaves the settings of the opening before, and
     // perhaps the new file, which the next opening removes; one after it leaves the new ones,
     // whole, as they are synced.
-    env.fs.rename(&new, &path).doing("rename", &new)
+    env.fs.rename(new, path).doing("rename", new)
 }
 
 /// Returns true if the file at `path` has this text.

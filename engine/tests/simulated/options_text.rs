@@ -3,7 +3,7 @@
 
 use crate::client::{DIR, files, tiny_options};
 use cleavedb::env::Env;
-use cleavedb::env::sim::Survivors;
+use cleavedb::env::sim::{Call, FaultPlan, Survivors};
 use cleavedb::{Db, Options};
 use std::path::Path;
 
@@ -58,4 +58,52 @@ fn a_crash_at_every_call_of_an_opening_leaves_a_whole_text() {
             }
         }
     }
+}
+
+/// Symptom: a database could not be opened because its `OPTIONS`, which the engine never reads,
+/// could not be read or written. Now the opening goes on, and says so.
+#[test]
+fn an_opening_goes_on_without_it() {
+    use std::io::ErrorKind::{PermissionDenied, StorageFull};
+    let calls = [
+        Call::Open,
+        Call::Read,
+        Call::Create,
+        Call::Write,
+        Call::Sync,
+        Call::Rename,
+        Call::Inspect,
+    ];
+    for (call, kind) in calls.into_iter().flat_map(|it| [(it, PermissionDenied), (it, StorageFull)])
+    {
+        let (env, simulation) = Env::simulated(SEED);
+        simulation.run(|| {
+            session(&env, 1 << 20);
+            let before = text(&env);
+            simulation.fail(FaultPlan::new(call).on("OPTIONS").error(kind).for_good());
+            let options = Options { cache_bytes: 2 << 20, ..tiny_options() };
+            let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
+            assert_eq!(db.stats().background_errors, 1, "{call:?} is told of");
+            db.default_keyspace().put("k", "v").unwrap();
+            db.close().unwrap();
+            simulation.clear_faults();
+            assert_eq!(text(&env), before, "{call:?} leaves the text of before");
+            assert!(files(&env, "new").is_empty(), "{call:?} leaves no other file");
+            session(&env, 2 << 20);
+            assert_ne!(text(&env), before, "{call:?}");
+        });
+    }
+}
+
+/// One that can't be looked at is left alone, as one is that is not ours.
+#[test]
+fn an_opening_leaves_a_new_text_alone_that_it_may_not_read() {
+    let (env, simulation) = Env::simulated(SEED);
+    simulation.run(|| {
+        session(&env, 1 << 20);
+        env.fs.create(&Path::new(DIR).join("OPTIONS.new")).unwrap();
+        simulation.fail(FaultPlan::new(Call::Open).on("OPTIONS.new").for_good());
+        let db = Db::builder(DIR).options(tiny_options()).env(env.clone()).open().unwrap();
+        assert_eq!((db.recovery().foreign_files, db.stats().background_errors), (1, 1));
+    });
 }
