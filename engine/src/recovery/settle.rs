@@ -19,8 +19,9 @@ use std::path::Path;
 const COPY_BYTES: usize = 1 << 20;
 
 impl Recovered {
-    /// Makes what recovery found durable. If the last session closed cleanly, the manifest is
-    /// synced and nothing else changes. Otherwise what a crash left is settled in this order: the
+    /// Makes what recovery found durable. If the last session closed its log cleanly, the manifest
+    /// is synced and nothing else changes; after a failed sync of that session, its last edit may
+    /// still be lost ([`sync_manifest`]). Otherwise what a crash left is settled in this order: the
     /// log and the copy of the torn bytes are made durable, segments behind the torn one are
     /// emptied, a new manifest comes into force, orphans are removed, the torn bytes are cut off.
     /// After a crash in between, the next opening repeats it.

@@ -347,10 +347,17 @@ pub fn read_manifest_live(
 
 /// Syncs manifest `id` and the directory entry of its name. If the former process was killed, what
 /// the opening has read may be only in the page cache. Changes no file.
+///
+/// I8: if a sync of the former process failed, the kernel may take pages for clean that never
+/// reached the disk, and this does not write them again. So the last edit, of which nobody was told
+/// that it is durable, may be shown by this opening and be gone after a power failure. Nothing that
+/// is written from now on can depend on it alone: the first edit begins a new manifest, with the
+/// whole state.
 pub fn sync_manifest(env: &Env, dir: &Path, id: u64) -> Result<()> {
     let path = names::manifest(dir, id);
-    // I2: a power failure after this loses nothing that the opening has shown. One before it may
-    // lose the last edit, as if its writer had been stopped a moment earlier.
+    // I2: a power failure after this loses nothing that the opening has shown, unless a sync failed
+    // before. One before it may lose the last edit, as if its writer had been stopped a moment
+    // earlier.
     env.fs.open_write(&path).doing("open", &path)?.sync().doing("sync the manifest", &path)?;
     env.fs.sync_dir(dir).doing("sync the directory", dir)
 }
