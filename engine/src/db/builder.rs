@@ -102,6 +102,12 @@ impl Builder {
         self
     }
 
+    /// Opens the database for the check before or after a repair, which removes nothing.
+    pub(super) fn only_reading(mut self) -> Self {
+        self.options.read_only = true;
+        self
+    }
+
     /// Sets the options.
     ///
     /// ```

@@ -40,7 +40,9 @@ impl Db {
 impl Builder {
     /// Repairs the database instead of opening it: saves what tables and log still hold when the
     /// manifest, or other files, are lost or damaged. Data may be lost, and the report says how
-    /// much. Files that can't be used are set aside in the folder `lost`, never removed.
+    /// much. Files that can't be used are set aside in the folder `lost`, never removed, and so are
+    /// segments that no key leads into any more. What can be read of a damaged segment is copied to
+    /// a new one, which needs room for it.
     ///
     /// Needs the merge operators of all keyspaces, and the comparators that the database was
     /// created with: fails with [`ErrorKind::InvalidOption`], before anything is changed, if a
@@ -69,7 +71,7 @@ impl Builder {
             return Ok(RepairReport { was_healthy: true, ..Default::default() });
         }
         self.salvage(&env, &mut report)?;
-        let db = self.open()?;
+        let db = self.only_reading().open()?;
         let found = db.check()?.problems;
         report.problems.extend(found.into_iter().map(|finding| finding.error));
         db.close()?;
@@ -99,7 +101,8 @@ impl Builder {
             report.problems.push(Error::corruption("CURRENT is missing").in_file(self.dir()));
             return Ok(false);
         }
-        let db = match self.clone().open() {
+        // What a crash left behind, such as a table that no edit names, may be of use to a repair.
+        let db = match self.clone().only_reading().open() {
             Ok(db) => db,
             Err(error) if is_damage(&error) => {
                 report.problems.push(error);

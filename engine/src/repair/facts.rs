@@ -45,6 +45,14 @@ pub struct KnownKeyspace {
     pub flushed: SeqNo,
 }
 
+/// What the edits say of a segment.
+pub struct RecordedSegment {
+    /// Its length in bytes, if it is sealed.
+    pub length: Option<u64>,
+    /// Its holes.
+    pub holes: Holes,
+}
+
 /// The facts that were found.
 #[derive(Default)]
 pub struct RepairFacts {
@@ -60,8 +68,8 @@ pub struct RepairFacts {
     comparators: Comparators,
     /// Settings for keyspaces whose own are lost.
     settings: KeyspaceOptions,
-    /// Segments with holes: their lengths in bytes, and the holes.
-    pub punched: BTreeMap<SegmentId, (u64, Holes)>,
+    /// The holes of segments.
+    holes: BTreeMap<SegmentId, Holes>,
     /// Freed segments in which nothing was live, so that no relocation file lists them.
     pub given_up: BTreeSet<SegmentId>,
     pub last_seqno: SeqNo,
@@ -235,12 +243,9 @@ impl RepairFacts {
                 Change::RemoveTable { id, .. } => drop(self.removed.insert(*id)),
                 Change::AddSegment { id, kind, .. } => drop(self.segments.insert(*id, *kind)),
                 Change::RemoveSegment { id } => drop(self.segments.remove(id)),
-                Change::SealSegment { id, length } => {
-                    self.lengths.insert(*id, *length);
-                }
+                Change::SealSegment { id, length } => drop(self.lengths.insert(*id, *length)),
                 Change::Holes { segment, holes } => {
-                    let length = self.lengths.get(segment).copied().unwrap_or(0);
-                    self.punched.insert(*segment, (length, holes.clone()));
+                    self.holes.insert(*segment, holes.clone());
                 }
                 Change::AddRelocation { meta } if meta.has_file() => {
                     self.given_up.remove(&meta.segment);
@@ -302,6 +307,12 @@ impl RepairFacts {
     fn logs(&self) -> impl Iterator<Item = SegmentId> {
         let logs = self.segments.iter().filter(|(_, kind)| **kind == SegmentKind::Log);
         logs.map(|(id, _)| *id)
+    }
+
+    /// Returns what the edits say of a segment.
+    pub fn recorded(&self, segment: SegmentId) -> RecordedSegment {
+        let length = self.lengths.get(&segment).copied();
+        RecordedSegment { length, holes: self.holes.get(&segment).cloned().unwrap_or_default() }
     }
 
     /// Returns true if the edits say that this segment is none of the log.

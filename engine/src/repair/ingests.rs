@@ -7,7 +7,7 @@
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::{SegmentId, TableId};
-use crate::repair::sources::{FoundSegment, log_end};
+use crate::repair::segments::{FoundSegment, log_end};
 use crate::segment::{RecordKind, RecordView};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,7 @@
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
-use crate::repair::sources::{FoundSegment, synced_below};
+use crate::repair::segments::{FoundSegment, synced_below};
 use crate::segment::SegmentKind;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,45 +5,54 @@
 //! facts.rs       which keyspaces there are, by the manifests or else by the tables
 //! values.rs      where values are, in segments kept and freed
 //! ingests.rs     which ingests took effect
+//! segments.rs    which segments there are, where they end, and which are the end of the log
 //! sources.rs     what tables and the end of the log still hold
 //! log_damage.rs  which damage has taken commits from the log
-//! rebuild.rs     both merged into new tables, then a new manifest
+//! rebuild.rs     reads all of it, then puts a new manifest in force
+//! tree.rs        both merged into new tables
+//! saved_values.rs  copies of the values in segments that do not stay
+//! aside.rs       moves what is not needed to `lost`
 //! ```
 //! `db/repair.rs` comes here only with a database that does not open, or that fails its check.
 //!
 //! Values stay where they are: segments are kept and only the tree is written anew, with pointers
-//! that lead straight to the values, so that relocations are no longer needed. The newest version
-//! of each key counts. If its value can't be read, or had been given up as garbage, the key is lost
-//! and counted: an older value in its place would be a wrong value (I3, I6). Nothing is unlinked:
-//! what is not part of the new database goes to the folder `lost` in its directory.
+//! that lead straight to the values, so that relocations are no longer needed. Of a segment with
+//! damage, what can be read is copied to a new one. The newest version of each key counts. If its
+//! value can't be read, or had been given up as garbage, the key is lost and counted: an older
+//! value in its place would be a wrong value (I3, I6). Nothing is unlinked: what is not part of the
+//! new database, such as a segment that no new table points into, goes to the folder `lost` in its
+//! directory.
 //!
 //! A crash before the new CURRENT leaves the damaged database, with orphans or with files in `lost`
 //! that the next repair reads or leaves alone, so the repair can be repeated.
 
+mod aside;
 mod facts;
 mod ingests;
 mod log_damage;
 mod rebuild;
+mod saved_values;
+mod segments;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod values;
 
-use crate::base::error::{Error, IoContext, Result};
+use crate::base::error::{Error, Result};
 use crate::env::Env;
-use crate::env::fs::NameKind;
 use crate::env::key_provider::KeyProvider;
 use crate::recovery::comparators::Comparators;
 use crate::table::FilterPolicy;
 use crate::version::merging::MergeOperators;
 use crate::version::settings::KeyspaceOptions;
+use aside::check_lost;
 use facts::RepairFacts;
 use rebuild::Rebuild;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The folder for files that could not be used.
-pub const LOST: &str = "lost";
+pub use aside::LOST;
 
 /// The result of a repair.
 ///
@@ -68,7 +77,8 @@ pub struct RepairReport {
     pub keys: u64,
     /// Tables that were read completely.
     pub tables: u64,
-    /// Segments that were kept.
+    /// Segments that were kept: those with values of the repaired database, unless a part of them
+    /// is damaged. What can be read of such a segment is copied to a new one.
     pub segments: u64,
     /// Relocations of freed segments that were read completely; the new pointers bypass them.
     pub relocations: u64,
@@ -118,37 +128,4 @@ impl Salvage<'_> {
         let facts = RepairFacts::gather(self.env, self.dir, comparators, keyspace, self.keys)?;
         Rebuild::new(self, facts).run(report)
     }
-}
-
-/// Refuses a link, or a file, in the place of `lost`, before anything is done.
-fn check_lost(env: &Env, lost: &Path) -> Result<()> {
-    match env.fs.kind(lost).doing("look for", lost)? {
-        None | Some(NameKind::Directory) => Ok(()),
-        Some(NameKind::File | NameKind::Socket | NameKind::Other) => Err(Error::invalid_argument(
-            "this is where a repair puts files aside, and it is no directory",
-        )
-        .in_file(lost)
-        .advise("move it away")),
-    }
-}
-
-/// Moves a file to `lost`, under a name that is free there.
-fn set_aside(env: &Env, dir: &Path, path: &Path, report: &mut RepairReport) -> Result<()> {
-    let lost = dir.join(LOST);
-    env.fs.create_dir_all(&lost).doing("create the directory", &lost)?;
-    let open = env.fs.open_dir(&lost).doing("open the directory", &lost)?;
-    let name = path.file_name().unwrap_or_default();
-    let mut target = name.to_os_string();
-    let mut number = 0;
-    // A crash before or after the move is fine: the file is in one place or the other, whole.
-    while let Err(error) = open.take(path, &target) {
-        if error.kind() != std::io::ErrorKind::AlreadyExists {
-            return Err(Error::io("set aside", path, error));
-        }
-        number += 1;
-        target = name.to_os_string();
-        target.push(format!(".{number}"));
-    }
-    report.files_set_aside += 1;
-    Ok(())
 }

@@ -1,29 +1,25 @@
-//! Writes the rebuilt tree: one sorted run of new tables per keyspace, in the deepest level, and a
-//! manifest with these tables and all segments, whose head lies behind the whole log.
+//! Reads all files, has the tree written anew, and puts a manifest in force with the new tables, in
+//! the deepest level, and the segments that they point into, whose head lies behind the whole log.
 
-use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
-use crate::base::iter::EntryIter;
-use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
+use crate::base::key::{MAX_SEQNO, SeqNo};
 use crate::base::pointer::{KeyspaceId, MAX_ID, SegmentId, TableId};
-use crate::base::range_tombstone::{RangeCover, RangeTombstones};
 use crate::env::Env;
-use crate::env::fs::File;
-use crate::read::input::SortedRunIter;
-use crate::read::merge::MergeIter;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::settle::rewrite;
+use crate::repair::aside::FilesAside;
 use crate::repair::facts::RepairFacts;
 use crate::repair::ingests::{LoggedIngests, Trace};
 use crate::repair::log_damage::LogRemains;
-use crate::repair::sources::{
-    KeyspaceSource, describe_table, each_record, find_segment, leave_failed_commits, log_end,
-    needs_order, synced_below,
+use crate::repair::segments::{
+    each_record, find_segment, leave_failed_commits, log_end, synced_below,
 };
+use crate::repair::sources::{KeyspaceSource, describe_table, needs_order};
+use crate::repair::tree::TreeWriter;
 use crate::repair::values::ValueFinder;
-use crate::repair::{LOST, RepairReport, Salvage, set_aside};
+use crate::repair::{RepairReport, Salvage};
 use crate::segment::SegmentKind;
-use crate::table::{Properties, TableMeta, TableOwner, TableSettings, TableWriter};
+use crate::table::{Properties, TableMeta, TableOwner};
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names::{self, FileName};
@@ -57,6 +53,8 @@ pub struct Rebuild<'a> {
     lost: BTreeSet<SegmentId>,
     /// Those of them whose heads are damaged, unless they are known to be sorted.
     unreadable: BTreeSet<SegmentId>,
+    /// Segments that can't stay as they are: a part of them is damaged or in doubt.
+    leaving: BTreeSet<SegmentId>,
     ingests: LoggedIngests,
     /// The numbers of all ingests that the manifest or the log tell of.
     ingest_seqnos: BTreeSet<SeqNo>,
@@ -65,9 +63,6 @@ pub struct Rebuild<'a> {
     next_file: u64,
     last_seqno: u64,
 }
-
-/// A table that is being written.
-type OpenTable = (TableWriter, PathBuf, Arc<dyn File>);
 
 impl<'a> Rebuild<'a> {
     /// Creates a repair with only the facts read.
@@ -88,6 +83,7 @@ impl<'a> Rebuild<'a> {
             values,
             lost: BTreeSet::new(),
             unreadable: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             ingests,
             ingest_seqnos,
             lacking: BTreeSet::new(),
@@ -104,40 +100,69 @@ impl<'a> Rebuild<'a> {
         self.read_log(report)?;
         report.recovered_keyspaces = std::mem::take(&mut self.facts.recovered);
         self.next_file = self.next_file.max(self.facts.highest_file.saturating_add(1));
+        let (tree, needed) = self.write_tree(report)?;
+        let synced_below = synced_below(&self.values.segments);
+        replaced.extend(self.leave_out(&needed, report));
         let mut changes = self.segment_changes();
-        for (&id, source) in &self.sources {
-            let known = &self.facts.keyspaces[&id];
-            let written = write_tables(&self, id, source, self.next_file, report)?;
-            self.next_file += written.len() as u64;
-            changes.push(Change::AddKeyspace {
-                id,
-                name: known.name.clone(),
-                order: known.order.clone(),
-                settings: known.settings.clone(),
-                flushed: self.last_seqno,
-            });
-            changes.extend(written.into_iter().map(|meta| Change::AddTable {
-                keyspace: id,
-                level: LEVELS - 1,
-                meta: Arc::new(meta),
-            }));
-        }
-        self.sync_segments()?;
-        self.publish(changes)?;
+        changes.extend(tree);
+        self.sync_segments(synced_below)?;
         for (named, path) in &self.facts.files {
             if matches!(named, FileName::Manifest(_)) {
                 replaced.push(path.clone());
             }
         }
-        let dir = &self.context.dir;
-        replaced.iter().try_for_each(|path| set_aside(self.env, dir, path, report))?;
-        if report.files_set_aside > 0 {
-            // A power cut before this may leave a file in either place; after the next sync it
-            // might be in neither.
-            let lost = dir.join(LOST);
-            self.env.fs.sync_dir(&lost).doing("sync the directory", &lost)?;
+        let context = self.context.clone();
+        let aside = FilesAside::link(self.env, &context.dir, replaced)?;
+        self.publish(changes)?;
+        report.files_set_aside = aside.finish()?;
+        Ok(())
+    }
+
+    /// Writes the new tree. Returns the changes that add it, and the segments that it points into.
+    fn write_tree(
+        &mut self,
+        report: &mut RepairReport,
+    ) -> Result<(Vec<Change>, BTreeSet<SegmentId>)> {
+        let (mut changes, mut needed) = (Vec::new(), BTreeSet::new());
+        let (values, leaving) = (&self.values, self.leaving.clone());
+        let mut tree = TreeWriter::new(self.env, &self.context, values, leaving, self.next_file);
+        for (&id, source) in &self.sources {
+            let known = &self.facts.keyspaces[&id];
+            let (name, merge_operator) =
+                (known.name.clone(), source.options.merge_operator.clone());
+            let owner = TableOwner { id, name: name.clone(), merge_operator };
+            let ranges = self.facts.ranges.get(&id).cloned().unwrap_or_default();
+            let written = tree.write(owner, source, ranges, report)?;
+            let (order, settings) = (known.order.clone(), known.settings.clone());
+            let flushed = self.last_seqno;
+            changes.push(Change::AddKeyspace { id, name, order, settings, flushed });
+            for meta in written {
+                needed.extend(meta.summary.segments.keys().copied());
+                let (level, meta) = (LEVELS - 1, Arc::new(meta));
+                changes.push(Change::AddTable { keyspace: id, level, meta });
+            }
         }
-        self.env.fs.sync_dir(dir).doing("sync the directory", dir)
+        let (mut saved, next_file) = tree.finish()?;
+        self.next_file = next_file;
+        saved.extend(changes);
+        Ok((saved, needed))
+    }
+
+    /// Takes the segments out that no new table points into, and returns their files.
+    ///
+    /// I5: an opening would remove them, and there may be more in them than the new tables have:
+    /// values whose keys are lost with a table, and commits behind damage of the log.
+    fn leave_out(
+        &mut self,
+        needed: &BTreeSet<SegmentId>,
+        report: &mut RepairReport,
+    ) -> Vec<PathBuf> {
+        let all = std::mem::take(&mut self.values.segments);
+        let (kept, left_out): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            all.into_iter().partition(|(id, _)| needed.contains(id));
+        self.values.segments = kept;
+        report.segments = self.values.segments.len() as u64;
+        left_out.values().map(|found| found.handle.path().to_path_buf()).collect()
     }
 
     /// Returns the source of a known keyspace, and creates it if there is none yet.
@@ -161,12 +186,9 @@ impl<'a> Rebuild<'a> {
         let mut useless = Vec::new();
         for (named, path) in &self.facts.files {
             let FileName::Segment(id) = *named else { continue };
-            let punched = self.facts.punched.get(&id);
-            match find_segment(self.env, &self.context, id, punched, report) {
-                Ok(Some(found)) => {
-                    self.values.segments.insert(id, found);
-                    report.segments += 1;
-                }
+            let recorded = self.facts.recorded(id);
+            match find_segment(self.env, &self.context, id, &recorded, report) {
+                Ok(Some(found)) => drop(self.values.segments.insert(id, found)),
                 Ok(None) => {
                     self.lost.insert(id);
                     useless.push(path.clone());
@@ -314,15 +336,20 @@ impl<'a> Rebuild<'a> {
         let end = log_end(&values.segments, &self.lost, flushed);
         let last = end.last().map_or(SegmentId(0), |last| last.head.id);
         let behind = values.segments.range((Bound::Excluded(last), Bound::Unbounded));
-        let behind = behind.filter(|(_, found)| found.head.kind == SegmentKind::Log).count();
-        if behind > 0 {
+        let behind = behind.filter(|(_, found)| found.head.kind == SegmentKind::Log);
+        let behind: BTreeSet<SegmentId> = behind.map(|(id, _)| *id).collect();
+        if !behind.is_empty() {
             let what = format!(
-                "the log ends in a torn write, and {behind} segments that follow were not synced \
-                 either: what was written to them is left out"
+                "the log ends in a torn write, and {} segments that follow were not synced \
+                 either: what was written to them is left out",
+                behind.len()
             );
             report.problems.push(Error::corruption(what).in_file(&self.context.dir));
         }
-        report.damaged_log_segments = self.damaged_logs(&values).len() as u64;
+        let damaged = self.damaged_logs(&values);
+        report.damaged_log_segments = damaged.len() as u64;
+        let unsound = values.segments.values().filter(|found| !found.is_sound());
+        self.leaving = unsound.map(|found| found.head.id).chain(behind).chain(damaged).collect();
         for found in end {
             each_record(self.env, found, &mut |record| {
                 self.last_seqno = self.last_seqno.max(record.seqno);
@@ -366,8 +393,7 @@ impl<'a> Rebuild<'a> {
 
     /// Makes the segments durable whose lengths the manifest is about to record: after a process
     /// ended, what was read may exist in the page cache alone (I2, I3).
-    fn sync_segments(&self) -> Result<()> {
-        let synced_below = synced_below(&self.values.segments);
+    fn sync_segments(&self, synced_below: SegmentId) -> Result<()> {
         for found in self.values.segments.values() {
             let path = found.handle.path();
             let file = self.env.fs.open_write(path).doing("open", path)?;
@@ -401,204 +427,4 @@ impl<'a> Rebuild<'a> {
         ManifestWriter::create(self.env, dir, database, manifest, &Edit::new(state))?;
         Ok(())
     }
-}
-
-/// Writes the newest version of every key whose value can be read, with what it is merged with, to
-/// tables with ids from `first` on.
-fn write_tables(
-    rebuild: &Rebuild<'_>,
-    keyspace: KeyspaceId,
-    source: &KeyspaceSource,
-    first: u64,
-    report: &mut RepairReport,
-) -> Result<Vec<TableMeta>> {
-    let mut inputs = vec![SortedRunIter::Memtable(source.loose.iter())];
-    for table in &source.tables {
-        inputs.push(SortedRunIter::Table(table.table()?.full_scan()));
-    }
-    let mut merged = MergeIter::new(source.order.clone(), inputs);
-    let flushed = rebuild.facts.ranges.get(&keyspace).cloned().unwrap_or_default();
-    let flushed = Arc::new(RangeTombstones::of(source.order.clone(), flushed));
-    let mut cover = RangeCover::new(source.order.clone(), source.loose.ranges()).with([flushed]);
-    let owner = TableOwner {
-        id: keyspace,
-        name: rebuild.facts.keyspaces[&keyspace].name.clone(),
-        merge_operator: source.options.merge_operator.clone(),
-    };
-    let mut tables = Tables {
-        rebuild,
-        source,
-        owner,
-        next: first,
-        open: None,
-        last_key: Vec::new(),
-        done: Vec::new(),
-    };
-    let mut last: Option<Vec<u8>> = None;
-    // The operands of a key and what they are merged with are kept together, or lost together:
-    // without one of them the value would be a wrong one.
-    let mut chain = KeyChain::default();
-    merged.seek_to_first()?;
-    while merged.valid() {
-        let (key, trailer) = (merged.user_key(), merged.trailer());
-        let is_older = last.as_ref().is_some_and(|last| source.order.compare(last, key).is_eq());
-        if !is_older {
-            chain.write(last.as_deref(), &mut tables, report)?;
-            last = Some(key.to_vec());
-        }
-        // What a range tombstone hides from the newest entry on is deleted.
-        if !chain.is_closed && !cover.hides(key, trailer.seqno(), SeqNo::MAX) {
-            chain.is_closed = !trailer.kind()?.is_merge();
-            match readable(rebuild, keyspace, &merged) {
-                Ok(Some(payload)) => chain.push(trailer, payload),
-                Ok(None) => {}
-                Err(error) => chain.lost = chain.lost.take().or(Some(error)),
-            }
-        } else {
-            chain.is_closed = true;
-        }
-        merged.next()?;
-    }
-    chain.write(last.as_deref(), &mut tables, report)?;
-    tables.finish()
-}
-
-/// What is kept of one key: the newest entry, and if that is an operand, what it is merged with.
-#[derive(Default)]
-struct KeyChain {
-    entries: Vec<(Trailer, Vec<u8>)>,
-    /// True if nothing older belongs to it.
-    is_closed: bool,
-    /// The error for the first value of it that can't be read.
-    lost: Option<Error>,
-}
-
-impl KeyChain {
-    /// Adds the next entry. If tables that replace each other are there, because no manifest says
-    /// which of them count, several entries may have one number: what was merged is a later state
-    /// of the others.
-    fn push(&mut self, trailer: Trailer, payload: Vec<u8>) {
-        self.entries.pop_if(|(last, _)| last.seqno() == trailer.seqno());
-        self.entries.push((trailer, payload));
-    }
-
-    /// Writes the entries of `key` to the tables and begins the next key.
-    fn write(
-        &mut self,
-        key: Option<&[u8]>,
-        tables: &mut Tables<'_>,
-        report: &mut RepairReport,
-    ) -> Result<()> {
-        let KeyChain { mut entries, lost, .. } = std::mem::take(self);
-        if let Some(error) = lost {
-            report.lost_keys += 1;
-            report.problems.push(error);
-            return Ok(());
-        }
-        report.keys += u64::from(!entries.is_empty());
-        let key = key.unwrap_or_default();
-        // Only tables of an ingest have nothing but the number 0, so that a later repair knows
-        // them. Where it is all that a key has, 1 is as old.
-        if let [(trailer, _)] = entries.as_mut_slice()
-            && trailer.seqno() == 0
-        {
-            *trailer = Trailer::new(1, trailer.kind()?);
-        }
-        entries.iter().try_for_each(|(trailer, payload)| tables.add(key, *trailer, payload))
-    }
-}
-
-/// Returns the payload of an entry to keep, `None` for a tombstone, or an error for a lost value.
-fn readable(
-    rebuild: &Rebuild<'_>,
-    keyspace: KeyspaceId,
-    entry: &MergeIter,
-) -> Result<Option<Vec<u8>>> {
-    let trailer = entry.trailer();
-    let payload = Payload::decode(trailer.kind()?, entry.payload())?;
-    let slot = match payload.slot {
-        // Nothing older is left that it could hide.
-        _ if payload.is_expired_for_all() => return Ok(None),
-        Slot::Delete => return Ok(None),
-        Slot::Pointer(pointer) => {
-            let (key, seqno) = (entry.user_key(), trailer.seqno());
-            Slot::Pointer(rebuild.values.locate(pointer, keyspace, key, seqno)?)
-        }
-        inline => inline,
-    };
-    let mut stored = Vec::with_capacity(payload.encoded_len());
-    payload.with_slot(slot).encode(&mut stored);
-    Ok(Some(stored))
-}
-
-/// The tables of one keyspace while they are written.
-struct Tables<'a> {
-    rebuild: &'a Rebuild<'a>,
-    source: &'a KeyspaceSource,
-    owner: TableOwner,
-    next: u64,
-    open: Option<OpenTable>,
-    last_key: Vec<u8>,
-    done: Vec<TableMeta>,
-}
-
-impl Tables<'_> {
-    fn add(&mut self, key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
-        let limit = self.source.options.table_bytes;
-        // I6: all entries of a key stay in one table.
-        let is_full = self.open.as_ref().is_some_and(|(writer, ..)| writer.file_bytes() >= limit);
-        if is_full && self.last_key != key {
-            self.close()?;
-        }
-        self.last_key.clear();
-        self.last_key.extend_from_slice(key);
-        let (writer, ..) = match &mut self.open {
-            Some(open) => open,
-            none => {
-                none.insert(create(self.rebuild, self.source, &self.owner, TableId(self.next))?)
-            }
-        };
-        writer.add(key, trailer, payload)
-    }
-
-    fn close(&mut self) -> Result<()> {
-        if let Some((writer, path, file)) = self.open.take() {
-            self.done.push(writer.finish()?);
-            self.next += 1;
-            // A crash from here to the new CURRENT leaves a table that no edit names.
-            file.sync().doing("sync a table", &path)?;
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<Vec<TableMeta>> {
-        self.close()?;
-        Ok(self.done)
-    }
-}
-
-fn create(
-    rebuild: &Rebuild<'_>,
-    source: &KeyspaceSource,
-    owner: &TableOwner,
-    id: TableId,
-) -> Result<OpenTable> {
-    let context = &rebuild.context;
-    let path = names::table(&context.dir, id);
-    let file = rebuild.env.fs.create(&path).doing("create a table", &path)?;
-    let settings = TableSettings {
-        block_bytes: source.options.block_bytes,
-        codec: source.options.block_codec,
-        filter_bits_per_key: source.options.filter_bits_per_key,
-    };
-    let writer = TableWriter::create(
-        file.clone(),
-        path.clone(),
-        id,
-        &context.identity,
-        owner.clone(),
-        source.order.clone(),
-        settings,
-    )?;
-    Ok((writer.with_policy(context.filter_policy.as_ref()), path, file))
 }

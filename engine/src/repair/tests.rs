@@ -1,5 +1,7 @@
 //! Repairs damaged databases and checks the results.
 
+mod kept;
+
 use crate::base::key::Comparator;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names;

@@ -17,7 +17,7 @@ use crate::base::pointer::{KeyspaceId, RelocationId, SegmentId, ValuePointer};
 use crate::env::Env;
 use crate::relocation::{RelocationMeta, RelocationTable};
 use crate::repair::RepairReport;
-use crate::repair::sources::FoundSegment;
+use crate::repair::segments::FoundSegment;
 use crate::version::files::{TableContext, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,0 +1,201 @@
+//! What a repair must keep: whatever can still be read is in the repaired database, and all else is
+//! in `lost`.
+
+use super::{content, files, fill_log, flip, get, position};
+use crate::env::Env;
+use crate::env::sim::Survivors;
+use crate::{Db, Durability, KeyspaceOptions, Separation, WriteOptions, doc_dir};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn value(key: &str) -> Vec<u8> {
+    key.bytes().cycle().take(2000).collect()
+}
+
+/// Fills a database with values in segments, all of them flushed.
+fn fill_apart(dir: &Path, separation: Separation) -> Model {
+    let db = crate::open(dir).unwrap();
+    let keys = db.default_keyspace();
+    keys.set_options(KeyspaceOptions { separation, ..Default::default() }).unwrap();
+    let mut model = Model::new();
+    for n in 0..300u32 {
+        let key = format!("key-{n:04}");
+        keys.put(&key, value(&key)).unwrap();
+        model.insert(key.clone().into_bytes(), value(&key));
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    model
+}
+
+/// Has background work free what it takes for garbage.
+fn free_garbage(dir: &Path) {
+    let db = crate::open(dir).unwrap();
+    db.compact().unwrap();
+    db.wait_idle().unwrap();
+    db.close().unwrap();
+    crate::open(dir).unwrap().close().unwrap();
+}
+
+fn is_in_lost(dir: &Path, wanted: &[u8]) -> bool {
+    let lost = files(&dir.join("lost"), "");
+    lost.iter().any(|path| has(&std::fs::read(path).unwrap(), wanted))
+}
+
+fn has(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+fn bodies(dir: &Path) -> Vec<PathBuf> {
+    let mut segments = files(dir, ".seg");
+    segments.retain(|path| std::fs::metadata(path).unwrap().len() > 0);
+    segments
+}
+
+/// Segments without a pointer into them were unlinked by the opening that verifies the repair, or
+/// by the next one: they were named as live, behind the head of the log. Now they are in `lost`.
+#[test]
+fn i05_values_without_their_tables_are_in_lost() {
+    for (number, separation) in [Separation::AtWrite, Separation::AtFlush].into_iter().enumerate() {
+        let dir = doc_dir(&format!("repair-kept-values-{number}"));
+        let model = fill_apart(&dir, separation);
+        files(&dir, ".tbl").iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        let report = Db::repair(&dir).unwrap();
+        assert!(!report.was_healthy && report.keys == 0, "{report:?}");
+        free_garbage(&dir);
+        assert!(model.values().all(|value| is_in_lost(&dir, value)));
+        assert!(files(&dir, ".seg").is_empty(), "what no table needs is not named");
+        assert!(Db::repair(&dir).unwrap().was_healthy);
+    }
+}
+
+/// Files were moved to `lost` after the new manifest was in force. A crash between the two left
+/// orphans, which the next opening removed. Now they have names in `lost` before.
+#[test]
+fn i05_a_repair_that_crashes_removes_nothing() {
+    let dir = Path::new("db");
+    let (env, base) = Env::simulated(1);
+    let repair = |env: &Env| Db::builder(dir).env(env.clone()).repair();
+    let keys: Vec<String> = (0..5).map(|n| format!("key-{n}")).collect();
+    base.run(|| {
+        let db = Db::builder(dir).env(env.clone()).open().unwrap();
+        let separation = Separation::AtWrite;
+        let options = KeyspaceOptions { separation, ..Default::default() };
+        db.default_keyspace().set_options(options).unwrap();
+        keys.iter().for_each(|key| db.default_keyspace().put(key, value(key)).unwrap());
+        db.flush().unwrap();
+        db.close().unwrap();
+        for file in env.fs.list(dir).unwrap() {
+            if file.to_string_lossy().ends_with(".tbl") {
+                env.fs.remove(&dir.join(file.file_name().unwrap())).unwrap();
+            }
+        }
+        env.fs.sync_dir(dir).unwrap();
+    });
+    for call in 1.. {
+        let (env, broken) = base.surviving(Survivors::KeepAll, call);
+        broken.crash_at(call);
+        let outcome = broken.run(|| repair(&env));
+        if !broken.crashed() {
+            assert!(outcome.is_ok() && call > 10, "{call} calls");
+            break;
+        }
+        for (survivors, seed) in
+            [(Survivors::LoseAll, 0), (Survivors::KeepAll, 0)].into_iter().chain(RANDOM)
+        {
+            let (env, world) = broken.surviving(survivors, 100 * call + seed);
+            world.run(|| {
+                repair(&env).unwrap_or_else(|error| panic!("call {call}: {error}"));
+                let db = Db::builder(dir).env(env.clone()).open().unwrap();
+                db.wait_idle().unwrap();
+                db.close().unwrap();
+            });
+            let all: Vec<_> = world.files().iter().map(|path| world.read_file(path)).collect();
+            let is_there = |key: &String| all.iter().any(|bytes| has(bytes, &value(key)));
+            assert!(keys.iter().all(is_there), "call {call}, {survivors:?}: {:?}", world.files());
+        }
+    }
+}
+
+const RANDOM: [(Survivors, u64); 3] =
+    [(Survivors::Random, 1), (Survivors::Random, 2), (Survivors::Random, 3)];
+
+/// Commits behind damage of the log are in its segment only. It was named as live, and was unlinked
+/// as a whole, or with the last value in it that a table points to.
+#[test]
+fn i05_commits_behind_damage_of_the_log_are_in_lost() {
+    let dir = doc_dir("repair-kept-log");
+    let log = fill_log(&dir);
+    let at = position(&std::fs::read(&log).unwrap(), "the value of damaged");
+    flip(&log, at);
+    std::fs::remove_file(dir.join("CURRENT")).unwrap();
+    assert_eq!(Db::repair(&dir).unwrap().damaged_log_segments, 1);
+    free_garbage(&dir);
+    assert!(is_in_lost(&dir, b"the value of behind"));
+    assert_eq!(content(&dir).len(), 1);
+}
+
+#[test]
+fn i05_separated_commits_behind_damage_of_the_log_are_in_lost() {
+    let dir = doc_dir("repair-kept-log-values");
+    let db = crate::open(&dir).unwrap();
+    let keys = db.default_keyspace();
+    let separation = Separation::AtWrite;
+    keys.set_options(KeyspaceOptions { separation, ..Default::default() }).unwrap();
+    let options = WriteOptions::new().durability(Some(Durability::Sync));
+    for key in ["before", "damaged", "behind"] {
+        keys.put_with(key, value(key), &options).unwrap();
+    }
+    drop(keys);
+    db.close().unwrap();
+    let [log] = &bodies(&dir)[..] else { panic!("one segment") };
+    let bytes = std::fs::read(log).unwrap();
+    flip(log, position(&bytes, "damageddamageddamaged"));
+    std::fs::remove_file(dir.join("CURRENT")).unwrap();
+    let report = Db::repair(&dir).unwrap();
+    assert_eq!((report.keys, report.damaged_log_segments), (1, 1), "{report:?}");
+    assert!(Db::repair(&dir).unwrap().was_healthy, "the damage is in no file in use");
+    let db = crate::open(&dir).unwrap();
+    assert_eq!(get(&db, "default", "before").unwrap(), value("before"));
+    db.default_keyspace().delete("before").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    free_garbage(&dir);
+    assert!(is_in_lost(&dir, &value("behind")));
+}
+
+/// The damaged frame of a sorted segment was taken for a torn end, so the new manifest said that
+/// the segment ends there. Pointers led behind it, and a backup, which copies so many bytes, missed
+/// their values.
+#[test]
+fn i03_damage_of_a_sorted_segment_costs_its_own_values_only() {
+    for loses_manifest in [false, true] {
+        let dir = doc_dir(&format!("repair-kept-sorted-{loses_manifest}"));
+        let place = dir.join("db");
+        let mut model = fill_apart(&place, Separation::AtFlush);
+        let victim = value("key-0003");
+        model.remove(&b"key-0003"[..]).unwrap();
+        for segment in bodies(&place) {
+            let bytes = std::fs::read(&segment).unwrap();
+            // The log has all of them, too.
+            if bytes[40] == 2 {
+                flip(&segment, position(&bytes, std::str::from_utf8(&victim).unwrap()));
+            }
+        }
+        if loses_manifest {
+            super::remove_manifests(&place);
+        }
+        let report = Db::repair(&place).unwrap();
+        assert_eq!((report.keys, report.lost_keys), (299, 1), "{report:?}");
+        let db = crate::open(&place).unwrap();
+        db.backup(dir.join("backup")).unwrap();
+        db.close().unwrap();
+        let restored = dir.join("restored");
+        crate::Backups::new(dir.join("backup")).restore(None, &restored).unwrap();
+        assert_eq!(content(&place), model);
+        assert_eq!(content(&restored), model);
+        assert!(Db::repair(&place).unwrap().was_healthy);
+    }
+}
