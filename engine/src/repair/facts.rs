@@ -47,6 +47,8 @@ pub struct KnownKeyspace {
 
 /// What the edits say of a segment.
 pub struct RecordedSegment {
+    /// Its kind, and the seed of its checksums, if it is in use.
+    pub identity: Option<(SegmentKind, u64)>,
     /// Its length in bytes, if it is sealed.
     pub length: Option<u64>,
     /// Its holes.
@@ -84,8 +86,8 @@ pub struct RepairFacts {
     /// with its keyspace.
     added: BTreeMap<TableId, KeyspaceId>,
     removed: BTreeSet<TableId>,
-    /// The segments that the edits leave in use.
-    segments: BTreeMap<SegmentId, SegmentKind>,
+    /// The segments that the edits leave in use: their kinds, and the seeds of their checksums.
+    segments: BTreeMap<SegmentId, (SegmentKind, u64)>,
     /// The segment where the head of the log was, as far as edits say: it only moves on.
     pub log_head: SegmentId,
     /// True if the manifest is the last one, all of it could be read, and every file that it leaves
@@ -241,7 +243,9 @@ impl RepairFacts {
                     }
                 }
                 Change::RemoveTable { id, .. } => drop(self.removed.insert(*id)),
-                Change::AddSegment { id, kind, .. } => drop(self.segments.insert(*id, *kind)),
+                Change::AddSegment { id, kind, epoch } => {
+                    self.segments.insert(*id, (*kind, *epoch));
+                }
                 Change::RemoveSegment { id } => drop(self.segments.remove(id)),
                 Change::SealSegment { id, length } => drop(self.lengths.insert(*id, *length)),
                 Change::Holes { segment, holes } => {
@@ -305,19 +309,21 @@ impl RepairFacts {
     }
 
     fn logs(&self) -> impl Iterator<Item = SegmentId> {
-        let logs = self.segments.iter().filter(|(_, kind)| **kind == SegmentKind::Log);
+        let logs = self.segments.iter().filter(|(_, (kind, _))| *kind == SegmentKind::Log);
         logs.map(|(id, _)| *id)
     }
 
     /// Returns what the edits say of a segment.
     pub fn recorded(&self, segment: SegmentId) -> RecordedSegment {
+        let identity = self.segments.get(&segment).copied();
         let length = self.lengths.get(&segment).copied();
-        RecordedSegment { length, holes: self.holes.get(&segment).cloned().unwrap_or_default() }
+        let holes = self.holes.get(&segment).cloned().unwrap_or_default();
+        RecordedSegment { identity, length, holes }
     }
 
     /// Returns true if the edits say that this segment is none of the log.
     pub fn is_sorted(&self, segment: SegmentId) -> bool {
-        self.segments.get(&segment) == Some(&SegmentKind::Sorted)
+        self.segments.get(&segment).is_some_and(|(kind, _)| *kind == SegmentKind::Sorted)
     }
 
     /// Returns the keyspace to which an edit added this table.

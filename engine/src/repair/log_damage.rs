@@ -35,7 +35,8 @@ impl LogRemains<'_> {
             let previous = next.head.previous.filter(|id| *id < synced_below)?;
             Some((previous, next.head.previous_bytes))
         }));
-        let short = ends.into_iter().filter(|(id, bytes)| match found.get(id) {
+        let with_head = |id: &SegmentId| found.get(id).filter(|found| found.has_head);
+        let short = ends.into_iter().filter(|(id, bytes)| match with_head(id) {
             Some(found) => found.is_whole && found.length < *bytes,
             None => self.lost.contains(id),
         });

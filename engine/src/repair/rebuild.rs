@@ -12,7 +12,7 @@ use crate::repair::facts::RepairFacts;
 use crate::repair::ingests::{LoggedIngests, Trace};
 use crate::repair::log_damage::LogRemains;
 use crate::repair::segments::{
-    each_record, find_segment, leave_failed_commits, log_end, synced_below,
+    each_record, find_segment, find_without_head, leave_failed_commits, log_end, synced_below,
 };
 use crate::repair::sources::{KeyspaceSource, describe_table, needs_order};
 use crate::repair::tree::TreeWriter;
@@ -49,7 +49,7 @@ pub struct Rebuild<'a> {
     context: Arc<TableContext>,
     sources: BTreeMap<KeyspaceId, KeyspaceSource>,
     values: ValueFinder,
-    /// Segments whose files are there and whose heads are not.
+    /// Segments whose files are there and whose heads are not. Values may still be read from them.
     lost: BTreeSet<SegmentId>,
     /// Those of them whose heads are damaged, unless they are known to be sorted.
     unreadable: BTreeSet<SegmentId>,
@@ -187,20 +187,24 @@ impl<'a> Rebuild<'a> {
         for (named, path) in &self.facts.files {
             let FileName::Segment(id) = *named else { continue };
             let recorded = self.facts.recorded(id);
-            match find_segment(self.env, &self.context, id, &recorded, report) {
-                Ok(Some(found)) => drop(self.values.segments.insert(id, found)),
-                Ok(None) => {
-                    self.lost.insert(id);
-                    useless.push(path.clone());
+            let error = match find_segment(self.env, &self.context, id, &recorded, report) {
+                Ok(Some(found)) => {
+                    self.values.segments.insert(id, found);
+                    continue;
                 }
+                Ok(None) => recorded.length.map(|_| Error::corruption("its head is lost")),
                 Err(error) => {
-                    self.lost.insert(id);
                     if !self.facts.is_sorted(id) {
                         self.unreadable.insert(id);
                     }
-                    report.problems.push(error);
-                    useless.push(path.clone());
+                    Some(error)
                 }
+            };
+            report.problems.extend(error.map(|error| error.in_file(path)));
+            self.lost.insert(id);
+            match find_without_head(self.env, &self.context, id, &recorded) {
+                Ok(Some(found)) => drop(self.values.segments.insert(id, found)),
+                Ok(None) | Err(_) => useless.push(path.clone()),
             }
         }
         leave_failed_commits(&mut self.values.segments);

@@ -12,8 +12,10 @@ use crate::env::fs::File;
 use crate::repair::RepairReport;
 use crate::repair::facts::RecordedSegment;
 use crate::repair::ingests::LoggedIngest;
-use crate::segment::{RecordView, SegmentHead, SegmentKind};
-use crate::segment::{ScanMode, ScanStart, ScanTail, read_head, scan};
+use crate::segment::{
+    HEAD_BYTES, RecordView, ScanMode, ScanStart, ScanTail, SegmentHead, SegmentKind, read_head,
+    scan, written_bytes,
+};
 use crate::version::files::{SegmentHandle, TableContext, names};
 use crate::version::{Holes, is_punched};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +24,8 @@ use std::sync::Arc;
 /// A segment that can be read.
 pub struct FoundSegment {
     pub head: SegmentHead,
+    /// False if its head is lost, so that the manifest alone says how to read its records.
+    pub has_head: bool,
     pub handle: Arc<SegmentHandle>,
     /// Offset in bytes where its frames end; what lies behind is torn.
     pub length: u64,
@@ -41,7 +45,7 @@ impl FoundSegment {
     /// Returns true if there is nothing in it that could not be read. Of one with holes, values are
     /// proven one by one.
     pub fn is_sound(&self) -> bool {
-        !self.is_torn && (self.is_whole || !self.holes.is_empty())
+        self.has_head && !self.is_torn && (self.is_whole || !self.holes.is_empty())
     }
 
     /// Returns true if any byte of a record is in a hole.
@@ -65,12 +69,7 @@ pub fn find_segment(
     };
     let handle = Arc::new(SegmentHandle::open(id, head.kind, head.epoch, context));
     let bytes = file.len().doing("measure", &path)?;
-    let length = recorded.length.filter(|length| *length <= bytes);
-    let (holes, ingests) = (recorded.holes.clone(), Vec::new());
-    let is_torn = length.is_none() && recorded.length.is_some();
-    let (length, is_whole, vouches) = (length.unwrap_or(bytes), false, true);
-    let mut found =
-        FoundSegment { head, handle, length, holes, ingests, is_whole, vouches, is_torn };
+    let mut found = FoundSegment::of(head, handle, bytes, recorded);
     // A scan of frames would end at the first hole, so values are proven one by one.
     if found.holes.is_empty() {
         found.scan(&*file, recorded.length, report);
@@ -78,7 +77,57 @@ pub fn find_segment(
     Ok(Some(found))
 }
 
+/// Finds a segment whose head is lost by what the manifest says, if it says enough. Returns `None`
+/// if it does not, or if there is nothing behind the head.
+///
+/// I3: no read looks at the head. The seed of the checksums is in the manifest, too, and each
+/// record proves by itself that it is the right one.
+pub fn find_without_head(
+    env: &Env,
+    context: &TableContext,
+    id: SegmentId,
+    recorded: &RecordedSegment,
+) -> Result<Option<FoundSegment>> {
+    let Some((kind, epoch)) = recorded.identity else { return Ok(None) };
+    let path = names::segment(&context.dir, id);
+    let file = env.fs.open(&path).doing("open", &path)?;
+    let bytes = file.len().doing("measure", &path)?;
+    if written_bytes(&*file, &path, HEAD_BYTES as u64, bytes)? == 0 {
+        return Ok(None);
+    }
+    let head = SegmentHead {
+        database: context.identity.id,
+        id,
+        // Nobody knows what it follows in the log, so it is none of its segments.
+        kind: SegmentKind::Sorted,
+        is_encrypted: context.identity.is_encrypted(),
+        epoch,
+        first_seqno: 0,
+        previous: None,
+        previous_bytes: 0,
+        first_unsynced: None,
+    };
+    let handle = Arc::new(SegmentHandle::open(id, kind, epoch, context));
+    let found = FoundSegment::of(head, handle, bytes, recorded);
+    Ok(Some(FoundSegment { has_head: false, ..found }))
+}
+
 impl FoundSegment {
+    /// Returns a segment in a file of this many bytes, none of whose frames was read.
+    fn of(
+        head: SegmentHead,
+        handle: Arc<SegmentHandle>,
+        bytes: u64,
+        recorded: &RecordedSegment,
+    ) -> FoundSegment {
+        let length = recorded.length.filter(|length| *length <= bytes);
+        let is_torn = length.is_none() && recorded.length.is_some();
+        let length = length.unwrap_or(bytes);
+        let (holes, ingests) = (recorded.holes.clone(), Vec::new());
+        let (has_head, is_whole, vouches) = (true, false, true);
+        FoundSegment { head, has_head, handle, length, holes, ingests, is_whole, vouches, is_torn }
+    }
+
     /// Reads all frames. `recorded` is the length that the manifest gives the segment.
     ///
     /// I3: only the last segments of the log can end in a torn write. One that is sealed, or

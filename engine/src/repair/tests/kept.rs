@@ -4,6 +4,7 @@
 use super::{content, files, fill_log, flip, get, position};
 use crate::env::Env;
 use crate::env::sim::Survivors;
+use crate::version::files::names;
 use crate::{Db, Durability, KeyspaceOptions, Separation, WriteOptions, doc_dir};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -164,6 +165,23 @@ fn i05_separated_commits_behind_damage_of_the_log_are_in_lost() {
     db.close().unwrap();
     free_garbage(&dir);
     assert!(is_in_lost(&dir, &value("behind")));
+}
+
+/// No read looks at the head of a segment, but a repair gave up all values of one whose head was
+/// damaged. Now it goes by the manifest, which has what they need.
+#[test]
+fn i03_a_damaged_head_costs_no_value() {
+    for (number, separation) in [Separation::AtWrite, Separation::AtFlush].into_iter().enumerate() {
+        for at in [20, 60] {
+            let dir = doc_dir(&format!("repair-kept-head-{number}-{at}"));
+            let model = fill_apart(&dir, separation);
+            bodies(&dir).iter().for_each(|path| flip(path, at));
+            let report = Db::repair(&dir).unwrap();
+            assert!(!report.was_healthy && report.lost_keys == 0, "{report:?}");
+            assert_eq!(content(&dir), model);
+            assert!(Db::repair(&dir).unwrap().was_healthy);
+        }
+    }
 }
 
 /// The damaged frame of a sorted segment was taken for a torn end, so the new manifest said that
