@@ -51,15 +51,9 @@ fn print(report: &RepairReport, as_json: bool) -> Result<(), Stop> {
     out.finish()
 }
 
-/// Returns true if a part of a table could not be read. Nobody knows how many keys it had.
-fn has_damaged_tables(report: &RepairReport) -> bool {
-    let mut files = report.problems.iter().filter_map(|problem| problem.file());
-    files.any(|file| file.extension().is_some_and(|extension| extension == "tbl"))
-}
-
 /// Returns where parts could not be read of which nobody knows how many keys they had.
 fn damaged_places(report: &RepairReport) -> Option<&'static str> {
-    match (has_damaged_tables(report), report.damaged_log_segments > 0) {
+    match (report.damaged_tables > 0, report.damaged_log_segments > 0) {
         (true, true) => Some("tables and of the log"),
         (true, false) => Some("tables"),
         (false, true) => Some("the log"),
@@ -95,6 +89,7 @@ fn to_json(report: &RepairReport) -> serde_json::Value {
         "keys": report.keys,
         "lost_keys": report.lost_keys,
         "tables": report.tables,
+        "damaged_tables": report.damaged_tables,
         "segments": report.segments,
         "relocations": report.relocations,
         "log_records": report.log_records,

@@ -94,6 +94,8 @@ pub struct RepairFacts {
     /// in use is there, so that it names all live tables. An edit that is missing at its end, or in
     /// a newer one, may have replaced any.
     is_whole: bool,
+    /// True if the manifest is the last one, and all of it could be read.
+    is_read: bool,
     /// The highest id of any file or keyspace.
     pub highest_file: u64,
     /// Every file of ours, by kind and id.
@@ -185,8 +187,8 @@ impl RepairFacts {
                 for (number, edit) in found.edits.iter().enumerate() {
                     self.learn(edit, number < found.unbroken);
                 }
-                let is_last = found.is_whole && in_force.or(newest) == Some(id);
-                self.is_whole = is_last && self.has_all_files();
+                self.is_read = found.is_whole && in_force.or(newest) == Some(id);
+                self.is_whole = self.is_read && self.has_all_files();
                 return;
             }
         }
@@ -291,10 +293,21 @@ impl RepairFacts {
     /// Returns the keyspaces of which a table is missing that the edits which could be read leave
     /// in use.
     pub fn lacking(&self) -> BTreeSet<KeyspaceId> {
+        self.missing_tables().into_values().collect()
+    }
+
+    fn missing_tables(&self) -> BTreeMap<TableId, KeyspaceId> {
         let there = self.there();
         let in_use = self.added.iter().filter(|(id, _)| !self.removed.contains(id));
         let missing = in_use.filter(|(id, _)| !there.contains(&FileName::Table(**id)));
-        missing.map(|(_, keyspace)| *keyspace).collect()
+        missing.map(|(id, keyspace)| (*id, *keyspace)).collect()
+    }
+
+    /// Returns the tables that are missing for certain. If an edit may be lost, it may have removed
+    /// them.
+    pub fn lost_tables(&self) -> Vec<TableId> {
+        let missing = self.missing_tables();
+        missing.into_keys().filter(|_| self.is_read).collect()
     }
 
     /// Returns the segments of the log that the edits leave in use and whose files are gone.

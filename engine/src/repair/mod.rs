@@ -75,8 +75,12 @@ pub struct RepairReport {
     pub was_healthy: bool,
     /// Keys in the repaired database.
     pub keys: u64,
-    /// Tables that were read completely.
+    /// Tables of which all entries could be read.
     pub tables: u64,
+    /// Tables of which a part could not be read, or that are missing. Nobody knows how many keys
+    /// were there. Such a key has the value that an older table or the log still have of it, if
+    /// any.
+    pub damaged_tables: u64,
     /// Segments that were kept: those with values of the repaired database, unless a part of them
     /// is damaged. What can be read of such a segment is copied to a new one.
     pub segments: u64,

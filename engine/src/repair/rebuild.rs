@@ -236,8 +236,10 @@ impl<'a> Rebuild<'a> {
             match describe_table(self.env, &self.context, id) {
                 Ok(described) => found.push(described),
                 Err(error) => {
-                    let owner = self.facts.owner(id).filter(|_| !self.facts.is_removed(id));
-                    self.lacking.extend(owner);
+                    let is_removed = self.facts.is_removed(id);
+                    self.lacking.extend(self.facts.owner(id).filter(|_| !is_removed));
+                    let is_needed = !is_removed && !self.facts.was_never_added(id);
+                    report.damaged_tables += u64::from(is_needed);
                     report.problems.push(error);
                 }
             }
@@ -246,6 +248,11 @@ impl<'a> Rebuild<'a> {
         // A keyspace without tables and without records exists all the same.
         for id in self.facts.keyspaces.keys().copied().collect::<Vec<_>>() {
             self.source(id)?;
+        }
+        for id in self.facts.lost_tables() {
+            let error = Error::corruption("a table is missing");
+            report.problems.push(error.in_file(&names::table(&self.context.dir, id)));
+            report.damaged_tables += 1;
         }
         self.lacking.extend(self.facts.lacking());
         // Whether one of those that were replaced is needed is known once the others were read.
@@ -307,6 +314,8 @@ impl<'a> Rebuild<'a> {
                 source.add_table(table, &properties.comparator, &ingests, was_never_added, report);
             if !is_whole && !is_removed {
                 self.lacking.insert(owner);
+                // I2: the log has what a table holds that a crash kept from being added.
+                report.damaged_tables += u64::from(!was_never_added);
             }
         } else if !is_removed {
             let what = "no edit has this table, so it is left out: its operands are in others";

@@ -38,7 +38,7 @@ impl KeyspaceSource {
 
     /// Adds a table: whole, or what can be read of it. `order` is the name of its comparator,
     /// `ingests` are the numbers of ingests, and `is_orphan` is true if no edit has added it.
-    /// Returns true if it is whole.
+    /// Returns true if all of its entries could be read.
     pub fn add_table(
         &mut self,
         table: Arc<TableHandle>,
@@ -72,13 +72,15 @@ impl KeyspaceSource {
             }
             Err(error) => {
                 report.problems.push(error);
-                if self.options.merge_operator.is_some() {
+                // What is damaged may be its header, or its filter.
+                let is_whole = self.pick_up(&table) == table.meta.summary.entries;
+                if !is_whole && self.options.merge_operator.is_some() {
                     let what = "operands of keys in this table may have lost what they are \
                                 merged with, and their values are then too little";
                     report.problems.push(Error::corruption(what).in_file(table.path()));
                 }
-                self.pick_up(&table);
-                false
+                report.tables += u64::from(is_whole);
+                is_whole
             }
         }
     }
@@ -95,33 +97,27 @@ impl KeyspaceSource {
         Err(Error::corruption(message).in_file(table.path()))
     }
 
-    /// Saves the entries before the first damaged block and behind the last one.
-    fn pick_up(&self, table: &TableHandle) {
-        let Ok(open) = table.table() else { return };
-        let mut entries = open.iter(false);
-        let mut last = Vec::new();
-        let mut step = entries.seek_to_first();
-        while step.is_ok() && entries.valid() {
-            last = entries.user_key().to_vec();
-            self.keep(&entries);
-            step = entries.next();
+    /// Saves the entries of all blocks that can be read, and returns how many there are.
+    fn pick_up(&self, table: &TableHandle) -> u64 {
+        let Ok(open) = table.open_for_salvage().map(Arc::new) else { return 0 };
+        let (mut entries, mut kept) = (open.iter(false), 0);
+        for number in 0..open.blocks() {
+            let mut step = entries.seek_to_block(number);
+            while step.is_ok() && entries.valid() {
+                kept += u64::from(self.keep(&entries));
+                step = entries.next_in_block();
+            }
         }
-        let mut step = entries.seek_to_last();
-        while step.is_ok()
-            && entries.valid()
-            && self.order.compare(entries.user_key(), &last).is_gt()
-        {
-            self.keep(&entries);
-            step = entries.prev();
-        }
+        kept
     }
 
-    fn keep(&self, entry: &dyn EntryIter) {
+    /// Saves an entry. Returns false if it makes no sense.
+    fn keep(&self, entry: &dyn EntryIter) -> bool {
         let trailer = entry.trailer();
         let payload = trailer.kind().and_then(|kind| Payload::decode(kind, entry.payload()));
-        if let Ok(payload) = payload {
-            self.loose.insert(entry.user_key(), trailer, payload);
-        }
+        let Ok(payload) = payload else { return false };
+        self.loose.insert(entry.user_key(), trailer, payload);
+        true
     }
 
     /// Adds a record of the log, unless a table has it. Returns true if it was added.

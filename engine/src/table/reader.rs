@@ -18,7 +18,7 @@ use super::pinned::PinnedBlocks;
 use super::policy::{FilterPolicy, PolicyFilter};
 use super::properties::TableMeta;
 use super::stats::TableStats;
-use super::tail::{StoredFilter, TableTail};
+use super::tail::{StoredFilter, TableTail, TailDemand};
 use crate::base::checksum::key_hash;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, MAX_SEQNO, SeqNo, Trailer};
@@ -66,6 +66,17 @@ pub struct Table {
     pub(super) pinned: PinnedBlocks,
 }
 
+/// What a table is opened with.
+struct TableSource {
+    files: Arc<OpenFiles>,
+    path: PathBuf,
+    meta: Arc<TableMeta>,
+    database: DatabaseIdentity,
+    order: KeyOrder,
+    cache: Arc<BlockCache>,
+    stats: Arc<TableStats>,
+}
+
 impl Table {
     /// Opens the table at `path`. A file that differs from `meta` is refused.
     pub fn open(
@@ -77,16 +88,38 @@ impl Table {
         cache: Arc<BlockCache>,
         stats: Arc<TableStats>,
     ) -> Result<Table> {
-        let file = files.get(&path)?;
         let database = database.into();
-        let tail = TableTail::read(&*file, &path, &meta, &database, &order)?;
+        let file = files.get(&path)?;
+        let tail = TableTail::read(&*file, &path, &meta, &database, &order, TailDemand::Whole)?;
+        Ok(Self::with_tail(TableSource { files, path, meta, database, order, cache, stats }, tail))
+    }
+
+    /// Opens the table for a repair, although its header or its filter may be damaged. Its entries
+    /// can be read; whether they are in order, and all there, is not known.
+    pub fn open_for_salvage(
+        files: Arc<OpenFiles>,
+        path: PathBuf,
+        meta: Arc<TableMeta>,
+        database: impl Into<DatabaseIdentity>,
+        order: KeyOrder,
+        cache: Arc<BlockCache>,
+        stats: Arc<TableStats>,
+    ) -> Result<Table> {
+        let database = database.into();
+        let file = files.get(&path)?;
+        let tail = TableTail::read(&*file, &path, &meta, &database, &order, TailDemand::Entries)?;
+        Ok(Self::with_tail(TableSource { files, path, meta, database, order, cache, stats }, tail))
+    }
+
+    fn with_tail(source: TableSource, tail: TableTail) -> Table {
+        let TableSource { files, path, meta, database, order, cache, stats } = source;
         let TableTail { index, filter, properties, data_end, seal } = tail;
         let (filter, unread_filter) = match filter {
             Some(StoredFilter::Own(filter)) => (Some(filter), None),
             Some(StoredFilter::OfPolicy(bytes)) => (None, Some(bytes)),
             None => (None, None),
         };
-        Ok(Table {
+        Table {
             files,
             path,
             meta,
@@ -103,7 +136,7 @@ impl Table {
             data_end,
             charge: None,
             pinned: PinnedBlocks::default(),
-        })
+        }
     }
 
     /// Attaches the policy that made the table's filter. A filter of another policy is ignored.

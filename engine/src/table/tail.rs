@@ -45,6 +45,16 @@ pub(super) struct TableTail {
     pub(super) seal: BlockSeal,
 }
 
+/// How much of a table must be whole to be opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TailDemand {
+    /// All of it.
+    Whole,
+    /// What its entries can't be read without, for a repair. The header and the filter are not: the
+    /// seeds of all checksums contain what the header says.
+    Entries,
+}
+
 /// Has the system begin to read what opening the table will read: the head and, as far as can be
 /// told, the tail. They lie apart, and the length of the tail is known only from its last bytes, so
 /// an opening would wait for three reads one after the other.
@@ -81,8 +91,9 @@ impl TableTail {
         meta: &TableMeta,
         database: &DatabaseIdentity,
         order: &KeyOrder,
+        demand: TailDemand,
     ) -> Result<TableTail> {
-        let found = Self::read_unnamed(file, path, meta, database, order);
+        let found = Self::read_unnamed(file, path, meta, database, order, demand);
         found.map_err(|error| match error.kind() {
             ErrorKind::Corruption => {
                 error.in_file(path).advise("restore this file from a checkpoint or a backup")
@@ -97,6 +108,7 @@ impl TableTail {
         meta: &TableMeta,
         database: &DatabaseIdentity,
         order: &KeyOrder,
+        demand: TailDemand,
     ) -> Result<TableTail> {
         let len = file.len().doing("get the length", path)?;
         let footer_bytes = footer_bytes(database.is_encrypted()) as u64;
@@ -107,9 +119,11 @@ impl TableTail {
             return Err(Error::corruption(message));
         }
         start_reads(file, meta);
-        let header = read(file, path, 0, HEADER_BYTES as u64)?;
-        Header::decode_expected(&header, FileKind::Table, database.id, meta.id.0)
-            .map_err(|error| error.at(0))?;
+        if demand == TailDemand::Whole {
+            let header = read(file, path, 0, HEADER_BYTES as u64)?;
+            Header::decode_expected(&header, FileKind::Table, database.id, meta.id.0)
+                .map_err(|error| error.at(0))?;
+        }
         let footer_at = len - footer_bytes;
         let footer = read(file, path, footer_at, footer_bytes)?;
         let (footer, seal) = Footer::decode(&footer, database, meta.id, footer_at)
@@ -131,14 +145,9 @@ impl TableTail {
             let message = "the index does not end with the table's largest key";
             return Err(Error::corruption(message).at(footer.index.offset));
         }
-        let filter = match footer.filter {
-            Some(filter) if properties.filter_policy.is_some() => {
-                Some(blocks.parse(filter, |raw| Ok(StoredFilter::OfPolicy(raw)))?)
-            }
-            Some(filter) => {
-                Some(StoredFilter::Own(blocks.parse(filter, |raw| Filter::decode(&raw))?))
-            }
-            None => None,
+        let filter = match blocks.filter(footer.filter, &properties) {
+            Err(_) if demand == TailDemand::Entries => None,
+            filter => filter?,
         };
         Ok(TableTail { index, filter, properties, data_end, seal })
     }
@@ -209,6 +218,19 @@ struct MetaBlocks<'s> {
 }
 
 impl MetaBlocks<'_> {
+    fn filter(
+        &self,
+        handle: Option<BlockHandle>,
+        properties: &Properties,
+    ) -> Result<Option<StoredFilter>> {
+        let Some(handle) = handle else { return Ok(None) };
+        let filter = match properties.filter_policy.is_some() {
+            true => self.parse(handle, |raw| Ok(StoredFilter::OfPolicy(raw))),
+            false => self.parse(handle, |raw| Filter::decode(&raw).map(StoredFilter::Own)),
+        };
+        filter.map(Some)
+    }
+
     fn parse<T>(&self, handle: BlockHandle, parse: impl FnOnce(Vec<u8>) -> Result<T>) -> Result<T> {
         let from = handle.offset.saturating_sub(self.start) as usize;
         let sealed = self.bytes.get(from..).and_then(|rest| rest.get(..handle.len as usize));

@@ -5,7 +5,7 @@ use super::block_iter::BlockIter;
 use super::properties::Summary;
 use super::read_ahead::ReadAhead;
 use super::reader::Table;
-use super::tail::TableTail;
+use super::tail::{TableTail, TailDemand};
 use crate::base::blocks::BlockFingerprint;
 use crate::base::checksum::key_hash;
 use crate::base::error::{Error, Result};
@@ -17,7 +17,8 @@ impl Table {
     /// each entry; its first error ends the pass. Errors name file and offset.
     pub fn verify(&self, mut each: impl FnMut(&[u8], Trailer, &[u8]) -> Result<()>) -> Result<()> {
         let file = self.files.get(&self.path)?;
-        let tail = TableTail::read(&*file, &self.path, &self.meta, &self.database, &self.order)?;
+        let (path, meta, demand) = (&self.path, &self.meta, TailDemand::Whole);
+        let tail = TableTail::read(&*file, path, meta, &self.database, &self.order, demand)?;
         let mut walk =
             TableVerifier { table: self, tail, last: Vec::new(), summary: Summary::default() };
         let (mut ahead, mut fingerprint) = (ReadAhead::whole_pass(), BlockFingerprint::default());

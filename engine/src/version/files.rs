@@ -353,6 +353,19 @@ impl TableHandle {
         Ok(table.with_policy(self.context.filter_policy.as_ref()))
     }
 
+    /// Opens the table anew for a repair; see [`Table::open_for_salvage`].
+    pub fn open_for_salvage(&self) -> Result<Table> {
+        Table::open_for_salvage(
+            self.context.files.clone(),
+            self.path().to_path_buf(),
+            self.meta.clone(),
+            &self.context.identity,
+            self.order.clone(),
+            self.context.cache.clone(),
+            self.context.stats.clone(),
+        )
+    }
+
     /// Has readers use `table` from now on, which this handle has opened.
     pub(super) fn hold(&self, table: Table) {
         self.slot.hold(table);

@@ -217,3 +217,48 @@ fn i03_damage_of_a_sorted_segment_costs_its_own_values_only() {
         assert!(Db::repair(&place).unwrap().was_healthy);
     }
 }
+
+/// Fills one table with small values.
+fn fill_table(name: &str) -> (PathBuf, PathBuf) {
+    let dir = doc_dir(name);
+    let db = crate::open(&dir).unwrap();
+    for n in 0..3000u32 {
+        db.default_keyspace().put(format!("{n:05}"), n.to_string()).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let table = files(&dir, ".tbl").remove(0);
+    (dir, table)
+}
+
+/// A table whose filter or header is damaged was not opened, although each of its entries could be
+/// read.
+#[test]
+fn a_damaged_filter_or_header_costs_no_key() {
+    for part in ["filter", "header"] {
+        let (dir, table) = fill_table(&format!("repair-kept-{part}"));
+        let bytes = std::fs::read(&table).unwrap();
+        // The footer begins with the place of the filter.
+        let filter = bytes[bytes.len() - 64..].first_chunk().map(|it| u64::from_le_bytes(*it));
+        flip(&table, if part == "filter" { filter.unwrap() as usize + 5 } else { 20 });
+        let report = Db::repair(&dir).unwrap();
+        assert!(!report.was_healthy);
+        assert_eq!((report.keys, report.lost_keys), (3000, 0), "{part}: {report:?}");
+        assert_eq!((report.tables, report.damaged_tables), (1, 0), "{part}");
+        assert_eq!(content(&dir).len(), 3000);
+    }
+}
+
+/// Of a table with two damaged blocks, all that lies between them was lost.
+#[test]
+fn a_repair_reads_on_behind_each_damaged_block() {
+    let (dir, table) = fill_table("repair-kept-blocks");
+    let bytes = std::fs::metadata(&table).unwrap().len() as usize;
+    flip(&table, bytes / 4);
+    flip(&table, bytes / 2);
+    let report = Db::repair(&dir).unwrap();
+    assert!((1500..3000).contains(&report.keys), "{report:?}");
+    assert_eq!((report.tables, report.damaged_tables), (0, 1));
+    let found = content(&dir);
+    assert!(["00000", "01200", "02999"].iter().all(|key| found.contains_key(key.as_bytes())));
+}
