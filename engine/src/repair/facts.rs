@@ -25,7 +25,7 @@ use crate::env::key_provider::KeyProvider;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::leftovers::MAX_UNKNOWN_IDS;
 use crate::segment::SegmentKind;
-use crate::table::Properties;
+use crate::table::{Properties, TableMeta};
 use crate::version::Holes;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names::{self, FileName};
@@ -43,6 +43,14 @@ pub struct KnownKeyspace {
     pub settings: String,
     /// Sequence number up to which every entry is in tables.
     pub flushed: SeqNo,
+}
+
+/// What counts of the state that a manifest begins with.
+struct FirstState {
+    /// Bound on the ids that were given out by then.
+    next_file: u64,
+    /// The sequence numbers up to which every entry was in tables.
+    flushed: BTreeMap<KeyspaceId, SeqNo>,
 }
 
 /// What the edits say of a segment.
@@ -86,6 +94,8 @@ pub struct RepairFacts {
     /// with its keyspace.
     added: BTreeMap<TableId, KeyspaceId>,
     removed: BTreeSet<TableId>,
+    /// The state that the manifest begins with, if all of that could be read.
+    first_state: Option<FirstState>,
     /// The segments that the edits leave in use: their kinds, and the seeds of their checksums.
     segments: BTreeMap<SegmentId, (SegmentKind, u64)>,
     /// The segment where the head of the log was, as far as edits say: it only moves on.
@@ -184,8 +194,13 @@ impl RepairFacts {
                 // force.
                 newest_part = newest_part.or(Some(found));
             } else if !found.edits.is_empty() {
+                // A long state fills several edits.
+                let last_of_state = found.edits.iter().position(|edit| !edit.goes_on());
                 for (number, edit) in found.edits.iter().enumerate() {
                     self.learn(edit, number < found.unbroken);
+                    if Some(number) == last_of_state && number < found.unbroken {
+                        self.first_state = Some(self.state());
+                    }
                 }
                 self.is_read = found.is_whole && in_force.or(newest) == Some(id);
                 self.is_whole = self.is_read && self.has_all_files();
@@ -195,6 +210,11 @@ impl RepairFacts {
         // Of the keyspaces that it does not name nothing is known.
         let edits = newest_part.map(|part| part.edits).unwrap_or_default();
         edits.iter().for_each(|edit| self.learn(edit, false));
+    }
+
+    fn state(&self) -> FirstState {
+        let flushed = self.keyspaces.iter().map(|(id, known)| (*id, known.flushed)).collect();
+        FirstState { next_file: self.known_below, flushed }
     }
 
     /// Returns true if all files are there that the edits leave in use. If one is not, an edit that
@@ -288,6 +308,29 @@ impl RepairFacts {
     /// Returns true if no edit ever added this table, for certain: what is in it is in others, too.
     pub fn was_never_added(&self, table: TableId) -> bool {
         self.is_whole && !self.added.contains_key(&table)
+    }
+
+    /// Returns true if what a table of a keyspace holds had been replaced: an edit has removed it,
+    /// or no edit has it that could have added it since the state with which the manifest begins.
+    /// What it has is in other tables, or was deleted since.
+    ///
+    /// I2: a table with nothing but what is newer than all tables is of a flush that a crash kept
+    /// from being named, or whose edit is lost. The log may have lost the same, and what is newer
+    /// than the table is there, or in tables, so nothing comes back with it.
+    pub fn is_replaced(&self, meta: &TableMeta, keyspace: KeyspaceId) -> bool {
+        if self.is_removed(meta.id) || self.added.contains_key(&meta.id) {
+            return self.is_removed(meta.id);
+        }
+        let flushed = match &self.first_state {
+            _ if self.is_whole => self.keyspaces.get(&keyspace).map(|known| known.flushed),
+            // One that was begun before the state and named after it has an edit, or is newer. Of a
+            // compaction whose edit is lost, the tables that it has read are missing.
+            Some(state) if meta.id.0 < state.next_file => state.flushed.get(&keyspace).copied(),
+            _ => None,
+        };
+        // The entries of an ingest have no number of their own.
+        let is_of_commits = meta.summary.max_seqno > 0;
+        is_of_commits && flushed.is_some_and(|flushed| meta.summary.min_seqno <= flushed)
     }
 
     /// Returns the keyspaces of which a table is missing that the edits which could be read leave

@@ -256,11 +256,15 @@ impl<'a> Rebuild<'a> {
         }
         self.lacking.extend(self.facts.lacking());
         // Whether one of those that were replaced is needed is known once the others were read.
-        found.sort_by_key(|(_, meta)| self.facts.is_removed(meta.id));
+        found.sort_by_key(|(properties, meta)| self.is_replaced(properties, meta));
         for (properties, meta) in found {
             self.add_table(&properties, meta, report)?;
         }
         Ok(replaced)
+    }
+
+    fn is_replaced(&self, properties: &Properties, meta: &TableMeta) -> bool {
+        self.facts.is_replaced(meta, properties.owner.id)
     }
 
     fn add_table(
@@ -282,15 +286,15 @@ impl<'a> Rebuild<'a> {
             },
             known => known.unwrap_or_default(),
         };
+        let (owner, is_replaced) = (properties.owner.id, self.is_replaced(properties, &meta));
         let meta = meta.clone().ingested(at).unwrap_or(meta);
         self.last_seqno = self.last_seqno.max(meta.summary.max_seqno);
         let order = self.comparators.named(&properties.comparator).map_err(needs_order)?;
         let is_removed = self.facts.is_removed(meta.id);
         let was_never_added = self.facts.was_never_added(meta.id);
+        let is_lacking = self.lacking.contains(&owner);
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
         let ingests = std::mem::take(&mut self.ingest_seqnos);
-        let owner = properties.owner.id;
-        let is_lacking = self.lacking.contains(&owner);
         let source = self.source(owner)?;
         let operator = source.options.merge_operator.as_deref();
         let own = properties.owner.merge_operator.as_deref();
@@ -302,23 +306,24 @@ impl<'a> Rebuild<'a> {
         }
         let merges = operator.is_some();
         // An operand that is in two tables would be merged twice. No ingest has one.
-        let is_merged_twice = merges && (is_removed || was_never_added && at == 0);
+        let is_merged_twice = merges && (is_replaced || was_never_added && at == 0);
         // I6: what was deleted since is still in a table that was replaced.
-        if !is_merged_twice && (!is_removed || is_lacking) {
-            if is_removed {
+        if !is_merged_twice && (!is_replaced || is_lacking) {
+            if is_replaced {
                 let what = "it had been replaced, and is taken because another table is damaged or \
                             missing: keys that were deleted since may be back";
                 report.problems.push(Error::corruption(what).in_file(table.path()));
             }
             let is_whole =
                 source.add_table(table, &properties.comparator, &ingests, was_never_added, report);
-            if !is_whole && !is_removed {
+            if !is_whole && !is_replaced {
                 self.lacking.insert(owner);
                 // I2: the log has what a table holds that a crash kept from being added.
                 report.damaged_tables += u64::from(!was_never_added);
             }
         } else if !is_removed {
-            let what = "no edit has this table, so it is left out: its operands are in others";
+            let what = "no edit has this table, so it is left out: what it has is in others, or \
+                        was replaced";
             report.problems.push(Error::corruption(what).in_file(table.path()));
         }
         self.ingest_seqnos = ingests;

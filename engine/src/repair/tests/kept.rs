@@ -262,3 +262,97 @@ fn a_repair_reads_on_behind_each_damaged_block() {
     let found = content(&dir);
     assert!(["00000", "01200", "02999"].iter().all(|key| found.contains_key(key.as_bytes())));
 }
+
+/// Makes a database in which a table was replaced before the manifest was written anew, as pure
+/// state. A power cut may undo its unlink.
+fn with_an_older_table(name: &str) -> PathBuf {
+    let dir = doc_dir(name);
+    let db = crate::open(&dir).unwrap();
+    let keys = db.default_keyspace();
+    keys.put("gone", "before").unwrap();
+    keys.flush().unwrap();
+    let table = files(&dir, ".tbl").pop().unwrap();
+    let bytes = std::fs::read(&table).unwrap();
+    keys.delete("gone").unwrap();
+    keys.flush().unwrap();
+    keys.compact_range(..).unwrap();
+    drop(keys);
+    db.close().unwrap();
+    assert!(!table.exists());
+    for key in ["kept", "later"] {
+        let db = crate::open(&dir).unwrap();
+        db.default_keyspace().put(key, "after").unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+    }
+    std::fs::write(&table, bytes).unwrap();
+    dir
+}
+
+/// Such a table is in no edit any more, and it was taken for one whose edit is lost.
+#[test]
+fn i06_what_was_deleted_does_not_come_back_from_a_table_of_no_edit() {
+    for case in ["whole", "damaged", "cut"] {
+        let dir = with_an_older_table(&format!("repair-kept-no-edit-{case}"));
+        let manifest = files(&dir, ".man").pop().unwrap();
+        let bytes = std::fs::metadata(&manifest).unwrap().len();
+        match case {
+            "whole" => {}
+            "damaged" => flip(&manifest, bytes as usize - 1),
+            _ => {
+                let file = std::fs::OpenOptions::new().write(true).open(&manifest).unwrap();
+                file.set_len(bytes - 1).unwrap();
+            }
+        }
+        std::fs::remove_file(dir.join("CURRENT")).unwrap();
+        let report = Db::repair(&dir).unwrap();
+        assert!(!report.was_healthy && report.keys == 2, "{case}: {report:?}");
+        let found = content(&dir);
+        assert!(!found.contains_key(&b"gone"[..]), "{case}");
+        assert!(is_in_lost(&dir, b"gone"), "{case}");
+    }
+}
+
+/// The check before a repair opened the database for writing, and removed the table as an orphan.
+#[test]
+fn a_table_of_no_edit_stands_in_for_one_that_is_lost() {
+    for is_missing in [false, true] {
+        let dir = with_an_older_table(&format!("repair-kept-stands-in-{is_missing}"));
+        let table = files(&dir, ".tbl").pop().unwrap();
+        match is_missing {
+            true => std::fs::remove_file(table).unwrap(),
+            false => flip(&table, 60),
+        }
+        let report = Db::repair(&dir).unwrap();
+        assert_eq!(report.damaged_tables, 1, "{report:?}");
+        assert!(report.problems.iter().any(|it| it.to_string().contains("had been replaced")));
+        assert!(content(&dir).contains_key(&b"gone"[..]));
+    }
+}
+
+/// A table of a flush that a crash kept from being named has what is damaged in the log.
+#[test]
+fn i02_a_table_of_a_flush_that_was_cut_short_stands_in_for_the_log() {
+    let dir = doc_dir("repair-kept-flush");
+    let (place, copy) = (dir.join("db"), dir.join("copy"));
+    std::fs::create_dir_all(&copy).unwrap();
+    let db = crate::open(&place).unwrap();
+    let sync = WriteOptions::new().durability(Some(Durability::Sync));
+    for key in ["before", "damaged", "behind"] {
+        db.default_keyspace().put_with(key, format!("the value of {key}"), &sync).unwrap();
+    }
+    let of_engine = |it: &PathBuf| !it.ends_with(names::CONTROL);
+    for file in files(&place, "").into_iter().filter(of_engine) {
+        std::fs::copy(&file, copy.join(file.file_name().unwrap())).unwrap();
+    }
+    db.flush().unwrap();
+    let table = files(&place, ".tbl").pop().unwrap();
+    std::fs::copy(&table, copy.join(table.file_name().unwrap())).unwrap();
+    db.close().unwrap();
+    let [log] = &bodies(&copy)[..] else { panic!("one segment") };
+    let at = position(&std::fs::read(log).unwrap(), "the value of damaged");
+    flip(log, at);
+    std::fs::remove_file(copy.join("CURRENT")).unwrap();
+    assert_eq!(Db::repair(&copy).unwrap().keys, 3);
+    assert_eq!(content(&copy).len(), 3);
+}
