@@ -54,11 +54,16 @@ fn print(report: &RepairReport, as_json: bool) -> Result<(), Stop> {
 /// Returns where parts could not be read of which nobody knows how many keys they had.
 fn damaged_places(report: &RepairReport) -> Option<&'static str> {
     match (report.damaged_tables > 0, report.damaged_log_segments > 0) {
-        (true, true) => Some("tables and of the log"),
+        (true, true) => Some("tables and of the log, and behind them,"),
         (true, false) => Some("tables"),
-        (false, true) => Some("the log"),
+        (false, true) => Some("the log, and behind them,"),
         (false, false) => None,
     }
+}
+
+/// Says what became of keys that nobody knows: what is left of older versions shows again.
+fn in_places(places: &str) -> String {
+    format!("what was in damaged places of {places} is lost: its keys may have values from before")
 }
 
 fn summary(report: &RepairReport) -> String {
@@ -66,8 +71,8 @@ fn summary(report: &RepairReport) -> String {
         return "nothing is wrong with it; it stays as it is".to_owned();
     }
     let lost = match (damaged_places(report), report.lost_keys) {
-        (Some("the log"), _) => "what the log had in damaged places and behind them is lost".into(),
-        (Some(places), _) => format!("those in damaged places of {places} are lost"),
+        (Some(places), 0) => in_places(places),
+        (Some(places), lost) => format!("{} lost, and {}", human_count(lost), in_places(places)),
         (None, 0) => "none known to be lost".to_owned(),
         (None, lost) => format!("{} lost", human_count(lost)),
     };

@@ -9,6 +9,7 @@ use crate::env::fs::Hold;
 use crate::recovery::place;
 use crate::repair::{RepairReport, Salvage};
 use crate::version::files::names::{self, FileName};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 impl Db {
@@ -75,6 +76,9 @@ impl Builder {
         let found = db.check()?.problems;
         report.problems.extend(found.into_iter().map(|finding| finding.error));
         db.close()?;
+        // The check before the repair may have met the same.
+        let mut told = BTreeSet::new();
+        report.problems.retain(|problem| told.insert(problem.to_string()));
         Ok(report)
     }
 

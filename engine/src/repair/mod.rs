@@ -101,7 +101,8 @@ pub struct RepairReport {
     pub recovered_keyspaces: Vec<String>,
     /// Files moved to the folder `lost`.
     pub files_set_aside: u64,
-    /// The problems that were found.
+    /// The problems that were found. Of the lost keys, the first hundred are named, and a problem
+    /// says how many more there are.
     pub problems: Vec<Error>,
 }
 

@@ -142,7 +142,7 @@ impl<'a> Rebuild<'a> {
                 changes.push(Change::AddTable { keyspace: id, level, meta });
             }
         }
-        let (mut saved, next_file) = tree.finish()?;
+        let (mut saved, next_file) = tree.finish(report)?;
         self.next_file = next_file;
         saved.extend(changes);
         Ok((saved, needed))
@@ -192,7 +192,9 @@ impl<'a> Rebuild<'a> {
                     self.values.segments.insert(id, found);
                     continue;
                 }
-                Ok(None) => recorded.length.map(|_| Error::corruption("its head is lost")),
+                Ok(None) => {
+                    recorded.length.map(|_| Error::corruption("the segment has lost its head"))
+                }
                 Err(error) => {
                     if !self.facts.is_sorted(id) {
                         self.unreadable.insert(id);

@@ -22,6 +22,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// Lost keys beyond this number are only counted: one lost segment can have tens of thousands.
+const MAX_LISTED: u64 = 100;
+
 /// A table that is being written.
 type OpenTable = (TableWriter, PathBuf, Arc<dyn File>);
 
@@ -60,7 +63,11 @@ impl<'a> TreeWriter<'a> {
 
     /// Closes all files. Returns the changes that add the segments with copied values, and the next
     /// free id.
-    pub fn finish(self) -> Result<(Vec<Change>, u64)> {
+    pub fn finish(self, report: &mut RepairReport) -> Result<(Vec<Change>, u64)> {
+        if let Some(more @ 1..) = report.lost_keys.checked_sub(MAX_LISTED) {
+            let what = format!("{more} more keys are lost, whose newest values can't be read");
+            report.problems.push(Error::corruption(what).in_file(&self.context.dir));
+        }
         Ok((self.saved.finish()?, self.next_file))
     }
 
@@ -218,13 +225,15 @@ impl KeyChain {
         report: &mut RepairReport,
     ) -> Result<()> {
         let KeyChain { mut entries, lost, .. } = std::mem::take(self);
+        let key = key.unwrap_or_default();
         if let Some(error) = lost {
             report.lost_keys += 1;
-            report.problems.push(error);
+            if report.lost_keys <= MAX_LISTED {
+                report.problems.push(of_key(&error, &tables.owner.name, key));
+            }
             return Ok(());
         }
         report.keys += u64::from(!entries.is_empty());
-        let key = key.unwrap_or_default();
         // Only tables of an ingest have nothing but the number 0, so that a later repair knows
         // them. Where it is all that a key has, 1 is as old.
         if let [(trailer, _)] = entries.as_mut_slice()
@@ -233,6 +242,19 @@ impl KeyChain {
             *trailer = Trailer::new(1, trailer.kind()?);
         }
         entries.iter().try_for_each(|(trailer, payload)| tables.add(key, *trailer, payload))
+    }
+}
+
+/// Returns the error for a lost key, by the one for its value.
+fn of_key(error: &Error, keyspace: &str, key: &[u8]) -> Error {
+    let what = format!("is lost: {}", error.message());
+    let mut lost = Error::about_key(error.kind(), keyspace, key, &what);
+    if let Some(file) = error.file() {
+        lost = lost.in_file(file);
+    }
+    match error.offset() {
+        Some(offset) => lost.at(offset),
+        None => lost,
     }
 }
 

@@ -356,3 +356,19 @@ fn i02_a_table_of_a_flush_that_was_cut_short_stands_in_for_the_log() {
     assert_eq!(Db::repair(&copy).unwrap().keys, 3);
     assert_eq!(content(&copy).len(), 3);
 }
+
+/// Each lost value was listed, 65 thousand of one segment, and none with its key.
+#[test]
+fn lost_values_are_listed_with_their_keys_up_to_a_bound() {
+    let dir = doc_dir("repair-kept-list");
+    fill_apart(&dir, Separation::AtWrite);
+    bodies(&dir).iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    let report = Db::repair(&dir).unwrap();
+    assert_eq!((report.keys, report.lost_keys), (0, 300), "{report:?}");
+    let texts: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    let named = texts.iter().filter(|it| it.contains("\"key-0")).count();
+    assert_eq!(named, 100);
+    assert!(texts.iter().any(|it| it.contains("\"key-0042\" in keyspace \"default\"")));
+    assert!(texts.iter().any(|it| it.contains("200 more")), "{texts:?}");
+    assert!(texts.len() < 110, "{}", texts.len());
+}
