@@ -238,11 +238,12 @@ impl Collector {
     /// user requested is at work: the thread of this one has to look at the disk meanwhile, so that
     /// writers go on as soon as that has given room back (I9).
     pub fn step(&self, mode: Mode) -> JobResult<CollectorStep> {
-        let is_collecting = || self.collections.load(Ordering::Relaxed) > 0;
-        let mut state = match self.state.try_lock() {
-            Some(state) => state,
-            None if is_collecting() => return Ok(CollectorStep::Rested),
-            None => self.state.lock(),
+        let state = match self.collections.load(Ordering::Relaxed) {
+            0 => Some(self.state.lock()),
+            _ => self.state.try_lock(),
+        };
+        let Some(mut state) = state else {
+            return Ok(CollectorStep::Rested);
         };
         let punched = match mode {
             Mode::Paused => {
