@@ -24,9 +24,9 @@ const LEAST_CEILING_PART: u64 = 32;
 /// memtables that are written are full with half of that, and as much may wait for its flush. Where
 /// more than that is unflushed, a flush is worth it for the log's tail.
 const FLUSH_PART: u64 = 4;
-/// A plan aims at this part (one in this many) of a bound's slack below the mark at which GC begins,
-/// so that new segments are looked at in time. (GC rests as soon as space is below the mark.)
-/// Without it, a simulated store of 24 MB passed its ceiling
+/// A plan aims at this part (one in this many) of a bound's slack below the mark at which GC
+/// begins, so that new segments are looked at in time. (GC rests as soon as space is below the
+/// mark.) Without it, a simulated store of 24 MB passed its ceiling
 /// (`bench/record/2026-11-27-constants.md`).
 const LOW_PART: u64 = 16;
 
