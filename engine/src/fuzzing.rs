@@ -23,7 +23,7 @@ use crate::gc::settings::GcOptions;
 use crate::recovery::manifest::read_version;
 use crate::relocation::{RelocationMeta, RelocationTable};
 use crate::segment::{RecordView, ScanMode, ScanStart, read_head, scan};
-use crate::table::{Table, TableMeta};
+use crate::table::{Table, TableMeta, TableSource};
 use crate::version::Version;
 use crate::version::build::{VersionBuilder, state_of};
 use crate::version::edit::Edit;
@@ -305,17 +305,15 @@ fn table(data: &[u8]) {
     let read = || -> Result<()> {
         let file = env.fs.open(&path).expect("the file");
         let meta = Arc::new(TableMeta::read(&*file, &path, header.database, id)?);
-        let (files, cache, stats) = (&context.files, &context.cache, &context.stats);
-        let order = KeyOrder::default();
-        let table = Table::open(
-            files.clone(),
-            path.clone(),
-            meta.clone(),
-            header.database,
-            order,
-            cache.clone(),
-            stats.clone(),
-        )?;
+        let table = Table::open(TableSource {
+            files: context.files.clone(),
+            path: path.clone(),
+            meta: meta.clone(),
+            database: header.database.into(),
+            order: KeyOrder::default(),
+            cache: context.cache.clone(),
+            stats: context.stats.clone(),
+        })?;
         let mut keys = Vec::new();
         let verified = table.verify(|key, trailer, payload| {
             keys.push((key.to_vec(), trailer.seqno()));

@@ -17,8 +17,7 @@ use crate::relocation::{RelocationMeta, RelocationTable, TargetUse};
 use crate::segment::{
     RecordKind, RecordSeal, ScanMode, ScanStart, ScanTail, SegmentHead, read_head, scan,
 };
-use crate::table::TableStats;
-use crate::table::{Properties, Table, TableMeta};
+use crate::table::{Properties, Table, TableMeta, TableSource, TableStats};
 use crate::version::files::names::{self, FileName};
 use crate::version::keys::{self, WrappedKeys};
 use crate::version::manifest_reader::ManifestReader;
@@ -348,8 +347,9 @@ fn inspect_table(
         .in_file(path));
     }
     let meta = Arc::new(TableMeta::read(&*file, path, identity, id)?);
-    let order = KeyOrder::Bytewise;
-    let table = Table::open(files, path.into(), meta, identity, order, cache, stats)?;
+    let (order, database) = (KeyOrder::Bytewise, identity.into());
+    let source = TableSource { files, path: path.into(), meta, database, order, cache, stats };
+    let table = Table::open(source)?;
     table.verify(|user_key, trailer: Trailer, payload| {
         let Payload { is_merge, deadline, slot } = Payload::decode(trailer.kind()?, payload)?;
         let merged = if is_merge { " merge" } else { "" };

@@ -49,7 +49,7 @@ pub use pinned::Pinning;
 pub use policy::FilterPolicy;
 pub use properties::{Properties, SegmentUse, Summary, TableMeta, TableOwner};
 pub use read_ahead::start_walk;
-pub use reader::{StartedGet, Table};
+pub use reader::{StartedGet, Table, TableSource};
 pub use stats::TableStats;
 pub use tail::salt_of;
 pub use writer::{TableSettings, TableWriter};

@@ -66,60 +66,47 @@ pub struct Table {
     pub(super) pinned: PinnedBlocks,
 }
 
-/// What a table is opened with.
-struct TableSource {
-    files: Arc<OpenFiles>,
-    path: PathBuf,
-    meta: Arc<TableMeta>,
-    database: DatabaseIdentity,
-    order: KeyOrder,
-    cache: Arc<BlockCache>,
-    stats: Arc<TableStats>,
+/// What a table is opened from, and what it shares with others.
+pub struct TableSource {
+    /// The files that are open.
+    pub files: Arc<OpenFiles>,
+    /// The path of the table's file.
+    pub path: PathBuf,
+    /// What is known of the table.
+    pub meta: Arc<TableMeta>,
+    /// The database that the table is of.
+    pub database: DatabaseIdentity,
+    /// The order of its keys.
+    pub order: KeyOrder,
+    /// The cache for its blocks.
+    pub cache: Arc<BlockCache>,
+    /// The counters of all tables.
+    pub stats: Arc<TableStats>,
 }
 
 impl Table {
-    /// Opens the table at `path`. A file that differs from `meta` is refused.
-    pub fn open(
-        files: Arc<OpenFiles>,
-        path: PathBuf,
-        meta: Arc<TableMeta>,
-        database: impl Into<DatabaseIdentity>,
-        order: KeyOrder,
-        cache: Arc<BlockCache>,
-        stats: Arc<TableStats>,
-    ) -> Result<Table> {
-        let database = database.into();
-        let file = files.get(&path)?;
-        let tail = TableTail::read(&*file, &path, &meta, &database, &order, TailDemand::Whole)?;
-        Ok(Self::with_tail(TableSource { files, path, meta, database, order, cache, stats }, tail))
+    /// Opens a table. A file that differs from what is known of it is refused.
+    pub fn open(source: TableSource) -> Result<Table> {
+        Self::open_if(source, TailDemand::Whole)
     }
 
     /// Opens the table for a repair, although its header or its filter may be damaged. Its entries
     /// can be read; whether they are in order, and all there, is not known.
-    pub fn open_for_salvage(
-        files: Arc<OpenFiles>,
-        path: PathBuf,
-        meta: Arc<TableMeta>,
-        database: impl Into<DatabaseIdentity>,
-        order: KeyOrder,
-        cache: Arc<BlockCache>,
-        stats: Arc<TableStats>,
-    ) -> Result<Table> {
-        let database = database.into();
-        let file = files.get(&path)?;
-        let tail = TableTail::read(&*file, &path, &meta, &database, &order, TailDemand::Entries)?;
-        Ok(Self::with_tail(TableSource { files, path, meta, database, order, cache, stats }, tail))
+    pub fn open_for_salvage(source: TableSource) -> Result<Table> {
+        Self::open_if(source, TailDemand::Entries)
     }
 
-    fn with_tail(source: TableSource, tail: TableTail) -> Table {
+    fn open_if(source: TableSource, demand: TailDemand) -> Result<Table> {
         let TableSource { files, path, meta, database, order, cache, stats } = source;
+        let file = files.get(&path)?;
+        let tail = TableTail::read(&*file, &path, &meta, &database, &order, demand)?;
         let TableTail { index, filter, properties, data_end, seal } = tail;
         let (filter, unread_filter) = match filter {
             Some(StoredFilter::Own(filter)) => (Some(filter), None),
             Some(StoredFilter::OfPolicy(bytes)) => (None, Some(bytes)),
             None => (None, None),
         };
-        Table {
+        Ok(Table {
             files,
             path,
             meta,
@@ -136,7 +123,7 @@ impl Table {
             data_end,
             charge: None,
             pinned: PinnedBlocks::default(),
-        }
+        })
     }
 
     /// Attaches the policy that made the table's filter. A filter of another policy is ignored.

@@ -5,7 +5,7 @@ use super::filter::FilterBuilder;
 use super::format::{BlockSeal, DATA_START, Footer, PAGE_BYTES};
 use super::properties::{Properties, Summary, TableMeta, TableOwner};
 use super::stats::{TableCounts, TableStats};
-use super::{StartedGet, Table, TableIter, TableSettings, TableWriter, start_walk};
+use super::{StartedGet, Table, TableIter, TableSettings, TableSource, TableWriter, start_walk};
 use crate::base::blocks::BlockFingerprint;
 use crate::base::bounds::Bounds;
 use crate::base::checksum::key_hash;
@@ -116,15 +116,15 @@ impl TableDir {
     }
 
     fn open_of(&self, database: u64, meta: &Arc<TableMeta>) -> Result<Arc<Table>> {
-        let table = Table::open(
-            self.files.clone(),
-            Self::path(meta.id.0),
-            meta.clone(),
-            database,
-            self.order.clone(),
-            self.cache.clone(),
-            self.stats.clone(),
-        )?;
+        let table = Table::open(TableSource {
+            files: self.files.clone(),
+            path: Self::path(meta.id.0),
+            meta: meta.clone(),
+            database: database.into(),
+            order: self.order.clone(),
+            cache: self.cache.clone(),
+            stats: self.stats.clone(),
+        })?;
         Ok(Arc::new(table))
     }
 

@@ -11,7 +11,7 @@ use crate::env::fs::{File, Fs};
 use crate::env::sync::Mutex;
 use crate::relocation::{RelocationMeta, RelocationTable};
 use crate::segment::{FileSource, Segment, SegmentIdentity, SegmentKind};
-use crate::table::{FilterPolicy, Table, TableMeta, TableStats, start_walk};
+use crate::table::{FilterPolicy, Table, TableMeta, TableSource, TableStats, start_walk};
 use crate::version::pinning::{PinMark, PinnedTree};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -341,29 +341,25 @@ impl TableHandle {
 
     /// Opens the table anew.
     pub(super) fn open(&self) -> Result<Table> {
-        let table = Table::open(
-            self.context.files.clone(),
-            self.path().to_path_buf(),
-            self.meta.clone(),
-            &self.context.identity,
-            self.order.clone(),
-            self.context.cache.clone(),
-            self.context.stats.clone(),
-        )?;
+        let table = Table::open(self.source())?;
         Ok(table.with_policy(self.context.filter_policy.as_ref()))
     }
 
     /// Opens the table anew for a repair; see [`Table::open_for_salvage`].
     pub fn open_for_salvage(&self) -> Result<Table> {
-        Table::open_for_salvage(
-            self.context.files.clone(),
-            self.path().to_path_buf(),
-            self.meta.clone(),
-            &self.context.identity,
-            self.order.clone(),
-            self.context.cache.clone(),
-            self.context.stats.clone(),
-        )
+        Table::open_for_salvage(self.source())
+    }
+
+    fn source(&self) -> TableSource {
+        TableSource {
+            files: self.context.files.clone(),
+            path: self.path().to_path_buf(),
+            meta: self.meta.clone(),
+            database: (&self.context.identity).into(),
+            order: self.order.clone(),
+            cache: self.context.cache.clone(),
+            stats: self.context.stats.clone(),
+        }
     }
 
     /// Has readers use `table` from now on, which this handle has opened.

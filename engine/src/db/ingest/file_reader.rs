@@ -19,7 +19,7 @@ use crate::read::input::SortedRunIter;
 use crate::read::level_iter::ReadMode;
 use crate::read::merge::MergeIter;
 use crate::segment::{Segment, SegmentIdentity, SegmentKind, read_head};
-use crate::table::{Properties, Summary, Table, TableMeta, TableStats};
+use crate::table::{Properties, Summary, Table, TableMeta, TableSource, TableStats};
 use crate::version::files::PathSource;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -111,10 +111,16 @@ impl SortedFile {
         }
         let meta = whole(TableMeta::read(&*file, path, &database, TABLE), path)?;
         let meta = Arc::new(meta.ingested(seqno)?);
-        let (cache, stats) = (Arc::new(BlockCache::new(0)), Arc::new(TableStats::default()));
-        let (opened, shown) = (files.clone(), path.to_path_buf());
-        let table = Table::open(opened, shown, meta, &database, order.clone(), cache, stats);
-        let table = Arc::new(whole(table, path)?);
+        let source = TableSource {
+            files: files.clone(),
+            path: path.to_path_buf(),
+            meta,
+            database: database.clone(),
+            order: order.clone(),
+            cache: Arc::new(BlockCache::new(0)),
+            stats: Arc::new(TableStats::default()),
+        };
+        let table = Arc::new(whole(Table::open(source), path)?);
         let values = match summary.segments.is_empty() {
             true => None,
             false => Some(open_values(files, path, &database)?),
