@@ -124,8 +124,9 @@ impl<'a> Rebuild<'a> {
         report: &mut RepairReport,
     ) -> Result<(Vec<Change>, BTreeSet<SegmentId>)> {
         let (mut changes, mut needed) = (Vec::new(), BTreeSet::new());
-        let (values, leaving) = (&self.values, self.leaving.clone());
-        let mut tree = TreeWriter::new(self.env, &self.context, values, leaving, self.next_file);
+        let leaving = std::mem::take(&mut self.leaving);
+        let mut tree =
+            TreeWriter::new(self.env, &self.context, &self.values, leaving, self.next_file);
         for (&id, source) in &self.sources {
             let known = &self.facts.keyspaces[&id];
             let (name, merge_operator) =

@@ -52,6 +52,14 @@ fn fill(dir: &Path) -> Model {
     model
 }
 
+/// Opens the database, or creates it, so that large values are separated from now on.
+fn open_separating(dir: &Path, separation: Separation) -> (Db, Keyspace) {
+    let db = crate::open(dir).unwrap();
+    let keys = db.default_keyspace();
+    keys.set_options(KeyspaceOptions { separation, ..Default::default() }).unwrap();
+    (db, keys)
+}
+
 fn content(dir: &Path) -> Model {
     let db = crate::open(dir).unwrap();
     let found = db.default_keyspace().iter().map(Result::unwrap);
@@ -269,10 +277,7 @@ fn i6_operands_come_back_without_the_end_of_the_manifest() {
 #[test]
 fn i3_a_lost_value_never_becomes_an_older_one() {
     let dir = doc_dir("repair-value");
-    let db = crate::open(&dir).unwrap();
-    let keys = db.default_keyspace();
-    let separation = Separation::AtWrite;
-    keys.set_options(KeyspaceOptions { separation, ..Default::default() }).unwrap();
+    let (db, keys) = open_separating(&dir, Separation::AtWrite);
     keys.put("k", vec![1; 2000]).unwrap();
     keys.flush().unwrap();
     keys.put("k", vec![2; 2000]).unwrap();

@@ -1,6 +1,6 @@
 //! Tests of databases that several threads close at once.
 
-use crate::client::{DIR, open, tiny_options};
+use crate::client::{DIR, open, simulate, tiny_options};
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan, Survivors};
 use cleavedb::{Db, ErrorKind};
@@ -61,15 +61,13 @@ fn i02_each_close_returns_when_all_is_durable_and_the_directory_is_free() {
 #[test]
 fn i08_each_close_fails_if_the_sync_does() {
     for seed in 0..20 {
-        let (env, simulation) = Env::simulated(seed);
-        simulation.limit_steps(STEPS);
-        simulation.run(|| {
-            let db = open(&env, tiny_options());
+        simulate(seed, STEPS, |env, simulation| {
+            let db = open(env, tiny_options());
             db.default_keyspace().put("k", "v").unwrap();
             simulation.fail(FaultPlan::new(Call::Sync).on(".seg").for_good());
             let third = db.clone();
             let head_start = Duration::from_micros(20 * seed);
-            for closed in close_twice(&env, db, head_start, || ()) {
+            for closed in close_twice(env, db, head_start, || ()) {
                 assert_eq!(closed.unwrap_err().kind(), ErrorKind::ReadOnly, "seed {seed}");
             }
             third.close().expect_err("it was closed with an error");

@@ -1,15 +1,12 @@
 //! What a repair must keep: whatever can still be read is in the repaired database, and all else is
 //! in `lost`.
 
-use super::{content, files, fill_log, flip, get, position};
+use super::{Model, content, files, fill_log, flip, get, open_separating, position};
 use crate::env::Env;
 use crate::env::sim::Survivors;
 use crate::version::files::names;
 use crate::{Db, Durability, KeyspaceOptions, Separation, WriteOptions, doc_dir};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn value(key: &str) -> Vec<u8> {
     key.bytes().cycle().take(2000).collect()
@@ -17,9 +14,7 @@ fn value(key: &str) -> Vec<u8> {
 
 /// Fills a database with values in segments, all of them flushed.
 fn fill_apart(dir: &Path, separation: Separation) -> Model {
-    let db = crate::open(dir).unwrap();
-    let keys = db.default_keyspace();
-    keys.set_options(KeyspaceOptions { separation, ..Default::default() }).unwrap();
+    let (db, keys) = open_separating(dir, separation);
     let mut model = Model::new();
     for n in 0..300u32 {
         let key = format!("key-{n:04}");
@@ -141,10 +136,7 @@ fn i05_commits_behind_damage_of_the_log_are_in_lost() {
 #[test]
 fn i05_separated_commits_behind_damage_of_the_log_are_in_lost() {
     let dir = doc_dir("repair-kept-log-values");
-    let db = crate::open(&dir).unwrap();
-    let keys = db.default_keyspace();
-    let separation = Separation::AtWrite;
-    keys.set_options(KeyspaceOptions { separation, ..Default::default() }).unwrap();
+    let (db, keys) = open_separating(&dir, Separation::AtWrite);
     let options = WriteOptions::new().durability(Some(Durability::Sync));
     for key in ["before", "damaged", "behind"] {
         keys.put_with(key, value(key), &options).unwrap();
