@@ -386,14 +386,14 @@ impl Collector {
         // A liveness scan that begins now finds more than the one under way.
         state.counting = None;
         self.quarantine.lock().end_rests(self.runtime.env.clock.now());
-        let mut facts = self.facts(state)?;
+        let facts = self.facts(state)?;
         // Segments that are closed from now on do not count: beside writers there would be no end.
         let newest = facts.segments.last().map(|segment| segment.id);
         let mut unlisted = usize::MAX;
         if facts.has_references() {
             self.count_up_to(newest, state, &facts)?;
         } else {
-            self.sample_all(state, &mut facts)?;
+            self.sample_again(state, &facts)?;
         }
         let (mut sum, mut failed) = (MoveReport::default(), None);
         loop {

@@ -334,3 +334,33 @@ fn iterators_that_come_and_go_make_no_liveness_scan_due() {
     println!("{without} scans, {with} beside iterators");
     assert!(without > 3 && with <= 2 * without, "{without} scans, {with} beside iterators");
 }
+
+/// Where all values are inline, damage that a sample of the tables met put value GC to rest until
+/// the next opening: a requested collection walked nothing there, so it could not tell that the
+/// damage was gone.
+#[test]
+fn i04_a_requested_collection_tells_that_damage_of_inline_values_is_gone() {
+    simulate(SEED, STEPS, |env, simulation| {
+        let keyspace = KeyspaceOptions { level0_trigger: 12, ..inline_options() };
+        let db = open(env, Options { keyspace, cache_bytes: 0, ..tiny_options() });
+        let rests = || {
+            let warnings = db.space().unwrap().warnings;
+            warnings.iter().any(|warning| warning.contains("value GC rests"))
+        };
+        db.pause_gc();
+        let keys: Vec<String> = (0..60).map(|number| format!("k{number:02}")).collect();
+        for _ in 0..4 {
+            put_all(&db, &keys, 100);
+            db.flush().unwrap();
+        }
+        simulation
+            .fail(FaultPlan::new(Call::Read).on(".tbl").error(ErrorKind::NotFound).for_good());
+        db.resume_gc();
+        env.threads.sleep(Duration::from_secs(2));
+        simulation.clear_faults();
+        assert!(rests(), "a sample has met damage");
+        db.gc().unwrap();
+        assert!(!rests(), "another one has met none");
+        db.close().unwrap();
+    });
+}

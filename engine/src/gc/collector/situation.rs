@@ -7,6 +7,7 @@ use crate::gc::discardable::DiscardableRule;
 use crate::gc::facts::{PunchCost, SegmentFault, SpaceFacts};
 use crate::gc::first_scan::hideable_bytes;
 use crate::gc::hidden_sample;
+use crate::gc::hidden_share::TreeSpread;
 use crate::gc::live_estimate::Written;
 use crate::gc::picker::{GcPlan, Mode, Policy, pick};
 use crate::gc::survey::survey;
@@ -119,33 +120,30 @@ impl Collector {
         facts: &mut SpaceFacts,
         mode: Mode,
     ) -> JobResult {
-        match wants_sample(state, facts, mode) {
-            true => self.sample(state, facts),
-            false => Ok(()),
+        if wants_sample(state, facts, mode) {
+            self.sample(state, &facts.tree)?;
+            facts.live_bytes = state.hidden_share.live(&facts.tree);
         }
+        Ok(())
     }
 
-    /// Looks so at a user's request, which tells whether damage that was met before is gone.
-    pub(super) fn sample_all(
-        &self,
-        state: &mut CollectorState,
-        facts: &mut SpaceFacts,
-    ) -> JobResult {
+    /// Looks so where no table has references and a user has requested a collection: without a
+    /// liveness scan, nothing else would tell that damage which was met before is gone.
+    pub(super) fn sample_again(&self, state: &mut CollectorState, facts: &SpaceFacts) -> JobResult {
         if facts.is_all_inline() {
-            self.sample(state, facts)?;
+            self.sample(state, &facts.tree)?;
         }
         self.quarantine.lock().note_liveness_scan();
         Ok(())
     }
 
-    fn sample(&self, state: &mut CollectorState, facts: &mut SpaceFacts) -> JobResult {
+    fn sample(&self, state: &mut CollectorState, tree: &TreeSpread) -> JobResult {
         let context = &self.runtime;
         let keyspaces: Vec<_> = self.views()?.iter().map(|view| view.levels.clone()).collect();
         let sample =
             hidden_sample::take(&keyspaces, &*context.env.random, || context.check_closing());
         let sample = sample.inspect_err(|error| self.note_walk(state, error))?;
-        state.hidden_share.learn(sample, &facts.tree);
-        facts.live_bytes = state.hidden_share.live(&facts.tree);
+        state.hidden_share.learn(sample, tree);
         Ok(())
     }
 
