@@ -9,3 +9,6 @@
 
 pub(crate) mod leveldb;
 mod table;
+
+#[cfg(test)]
+pub(crate) use table::TableFill;

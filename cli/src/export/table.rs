@@ -14,7 +14,7 @@ const BLOCK_BYTES: usize = 4096;
 /// Entries from one whole key to the next.
 const RESTART_INTERVAL: usize = 16;
 /// All entries have the first sequence number and are values.
-pub(super) const TAG: u64 = 1 << 8 | 1;
+pub(crate) const TAG: u64 = 1 << 8 | 1;
 
 /// A block that is filled.
 struct BlockFill {
@@ -61,16 +61,16 @@ impl BlockFill {
 
 /// A table that was written.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct WrittenTable {
-    pub(super) number: u64,
-    pub(super) bytes: u64,
+pub(crate) struct WrittenTable {
+    pub(crate) number: u64,
+    pub(crate) bytes: u64,
     /// The internal keys at its ends.
-    pub(super) smallest: Vec<u8>,
-    pub(super) largest: Vec<u8>,
+    pub(crate) smallest: Vec<u8>,
+    pub(crate) largest: Vec<u8>,
 }
 
 /// A table that is written.
-pub(super) struct TableFill {
+pub(crate) struct TableFill {
     file: BufWriter<File>,
     path: PathBuf,
     number: u64,
@@ -83,7 +83,7 @@ pub(super) struct TableFill {
 }
 
 impl TableFill {
-    pub(super) fn create(dir: &Path, number: u64) -> Result<Self> {
+    pub(crate) fn create(dir: &Path, number: u64) -> Result<Self> {
         let path = dir.join(format!("{number:06}.ldb"));
         let file = File::create_new(&path).map_err(|error| Error::io("create", &path, error))?;
         Ok(TableFill {
@@ -100,17 +100,22 @@ impl TableFill {
     }
 
     /// Puts a pair, whose key must come behind all before.
-    pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_entry(key, TAG, value)
+    }
+
+    /// Puts an entry, whose sequence number, shifted by 8, and kind are `tag`.
+    pub(crate) fn put_entry(&mut self, key: &[u8], tag: u64, value: &[u8]) -> Result<()> {
         self.key.clear();
         self.key.extend_from_slice(key);
-        self.key.extend_from_slice(&TAG.to_le_bytes());
+        self.key.extend_from_slice(&tag.to_le_bytes());
         self.smallest.get_or_insert_with(|| self.key.clone());
         self.block.push(&self.key, value);
         if self.block.bytes.len() >= BLOCK_BYTES { self.end_block() } else { Ok(()) }
     }
 
     /// Returns the bytes that were written.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.at
     }
 
@@ -144,7 +149,7 @@ impl TableFill {
     }
 
     /// Writes the rest and syncs the file.
-    pub(super) fn finish(mut self) -> Result<WrittenTable> {
+    pub(crate) fn finish(mut self) -> Result<WrittenTable> {
         if self.block.entries > 0 {
             self.end_block()?;
         }

@@ -1,7 +1,7 @@
 //! The tables of a level, none of which overlaps another, read as one. Only one is open at a time.
 
 use super::edit::ListedTable;
-use super::entry::{EntryRun, RunEntry, split_key};
+use super::entry::{EntryRun, RunEntry, before, split_key};
 use super::table::{BytesRead, TableWalk};
 use cleavedb::{Error, Result};
 use std::collections::VecDeque;
@@ -13,14 +13,19 @@ pub(crate) struct LevelWalk {
     tables: VecDeque<ListedTable>,
     read: BytesRead,
     open: Option<TableWalk>,
-    /// The last key of the table before.
-    last: Option<Vec<u8>>,
+    /// The key and the tag of the last entry that was read of the tables before.
+    last: Option<(Vec<u8>, u64)>,
 }
 
 impl LevelWalk {
     /// Takes tables in any order.
     pub(crate) fn new(dir: &Path, mut tables: Vec<ListedTable>, read: &BytesRead) -> Self {
-        tables.sort_by(|a, b| a.smallest.cmp(&b.smallest).then(a.number.cmp(&b.number)));
+        tables.sort_by(|a, b| {
+            // Versions of one key may each fill a table, and the newer one comes first.
+            let parts = |table| split_key(table).unwrap_or_default();
+            let ((a_key, a_tag), (b_key, b_tag)) = (parts(&a.smallest), parts(&b.smallest));
+            a_key.cmp(b_key).then(b_tag.cmp(&a_tag)).then(a.number.cmp(&b.number))
+        });
         let (dir, tables, read) = (dir.to_path_buf(), tables.into(), read.clone());
         LevelWalk { dir, tables, read, open: None, last: None }
     }
@@ -33,18 +38,22 @@ impl EntryRun for LevelWalk {
                 if open.advance()? {
                     break;
                 }
+                // What was read, not what the manifest says: the merge relies on the order.
+                let last = open.last_entry().map(|(key, tag)| (key.to_vec(), tag));
+                self.last = last.or(self.last.take());
                 self.open = None;
             }
             let Some(table) = self.tables.pop_front() else { return Ok(false) };
             let open = self.open.insert(open_table(&self.dir, &table, &self.read)?);
             if open.advance()? {
-                let key = open.entry().key;
-                if self.last.as_deref().is_some_and(|last| key < last) {
+                let first = open.entry();
+                let follows =
+                    |(key, tag): &(Vec<u8>, u64)| before((key, *tag), (first.key, first.tag));
+                if !self.last.as_ref().is_none_or(follows) {
                     let (file, offset) = open.place();
                     let what = "tables of one level overlap";
                     return Err(Error::corruption(what).in_file(&file).at(offset));
                 }
-                self.last = split_key(&table.largest).ok().map(|(key, _)| key.to_vec());
                 break;
             }
         }
@@ -99,6 +108,58 @@ pub(crate) fn open_table(dir: &Path, table: &ListedTable, read: &BytesRead) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::TableFill;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// Writes a table of values, and returns it as a manifest lists it.
+    fn write_table(dir: &Path, number: u64, entries: &[(&str, u64)]) -> ListedTable {
+        let mut fill = TableFill::create(dir, number).unwrap();
+        for (key, seqno) in entries {
+            fill.put_entry(key.as_bytes(), seqno << 8 | 1, b"value").unwrap();
+        }
+        let written = fill.finish().unwrap();
+        ListedTable {
+            level: 1,
+            number,
+            bytes: written.bytes,
+            smallest: written.smallest,
+            largest: written.largest,
+            largest_seqno: None,
+        }
+    }
+
+    fn walked(dir: &Path, tables: Vec<ListedTable>) -> Result<Vec<(String, u64)>> {
+        let mut walk = LevelWalk::new(dir, tables, &Rc::new(Cell::new(0)));
+        let mut entries = Vec::new();
+        while walk.advance()? {
+            let entry = walk.entry();
+            entries.push((String::from_utf8_lossy(entry.key).into_owned(), entry.seqno()));
+        }
+        Ok(entries)
+    }
+
+    #[test]
+    fn tables_that_reach_beyond_what_the_manifest_says_are_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut first = write_table(dir.path(), 1, &[("a", 1), ("x", 1)]);
+        let second = write_table(dir.path(), 2, &[("m", 1)]);
+        first.largest = second.smallest.clone();
+        let error = walked(dir.path(), vec![first, second]).unwrap_err();
+        assert!(error.to_string().contains("tables of one level overlap"), "{error}");
+        assert_eq!(error.file(), Some(dir.path().join("000002.ldb").as_path()));
+    }
+
+    #[test]
+    fn versions_of_a_key_in_tables_of_their_own_come_newest_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = write_table(dir.path(), 1, &[("k", 5), ("l", 2)]);
+        let new = write_table(dir.path(), 2, &[("k", 9)]);
+        let entries = walked(dir.path(), vec![old.clone(), new]).unwrap();
+        assert_eq!(entries, [("k".into(), 9), ("k".into(), 5), ("l".into(), 2)]);
+        let empty = ListedTable { smallest: Vec::new(), ..write_table(dir.path(), 3, &[]) };
+        assert_eq!(walked(dir.path(), vec![old, empty]).unwrap().len(), 2);
+    }
 
     #[test]
     fn tables_that_overlap_go_to_different_groups() {

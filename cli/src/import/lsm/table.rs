@@ -203,6 +203,17 @@ impl TableWalk {
         Ok(true)
     }
 
+    /// Returns the key and the tag of the last entry, after an [`EntryRun::advance`] that returned
+    /// false; `None` if the table has no entry.
+    pub(crate) fn last_entry(&self) -> Option<(&[u8], u64)> {
+        split_key(&self.before).ok().map(|(key, tag)| (key, self.numbered(tag)))
+    }
+
+    /// Returns the tag with the number that all entries have, if there is one.
+    fn numbered(&self, tag: u64) -> u64 {
+        self.seqno.map_or(tag, |seqno| seqno << 8 | tag & 0xff)
+    }
+
     fn located(&self, error: Error) -> Error {
         error.in_file(&self.file.path).at(self.block_at)
     }
@@ -228,8 +239,7 @@ impl EntryRun for TableWalk {
 
     fn entry(&self) -> RunEntry<'_> {
         let (key, tag) = split_key(self.block.key()).unwrap_or_default();
-        let tag = self.seqno.map_or(tag, |seqno| seqno << 8 | tag & 0xff);
-        RunEntry { key, tag, value: self.block.value() }
+        RunEntry { key, tag: self.numbered(tag), value: self.block.value() }
     }
 
     fn place(&self) -> (PathBuf, u64) {
