@@ -13,7 +13,6 @@
 //! removes relocations or frees segments that are not dead as a whole. `quarantine` is a leaf, held
 //! for moments, so that reading the warnings does not wait for a step.
 
-mod beside;
 mod count;
 mod holes;
 mod pace;
@@ -130,7 +129,7 @@ struct CollectorState {
     flush_turn: FlushTurn,
     tidy: Tidy,
     /// The memory that relocations load records into, kept until there is nothing to move.
-    buffer: AlignedBuffer,
+    buffers: Vec<AlignedBuffer>,
 }
 
 impl CollectorState {
@@ -265,7 +264,7 @@ impl Collector {
             self.advance(&mut state, mode)?
         };
         if advanced == CollectorStep::Rested {
-            state.buffer = AlignedBuffer::default();
+            state.buffers = Vec::new();
         }
         match (advanced, punched) {
             // Holes that can't be punched keep nothing else from being done.
@@ -420,7 +419,7 @@ impl Collector {
                 self.count_up_to(newest, state, &now.facts)?;
             }
         }
-        state.buffer = AlignedBuffer::default();
+        state.buffers = Vec::new();
         let holes = self.punch_all(state);
         self.note_room(&self.situation(state, self.facts(state)?, Mode::Manual));
         failed.map_or(Ok(()), Err).and(punched_first).and(holes).map(|()| sum)

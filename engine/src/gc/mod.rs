@@ -23,6 +23,7 @@
 //! punched, only after the edit that records it and after the last reader from before), I6 (what is
 //! freed as garbage is hidden for good) and I3 (what an edit points to is durable before the edit).
 
+mod beside;
 pub mod bounds;
 pub mod collector;
 pub mod copying;
@@ -38,6 +39,7 @@ mod hidden_sample;
 pub mod hidden_share;
 pub mod live_estimate;
 pub mod liveness_scan;
+mod loading;
 pub mod log_tail;
 pub mod overwritten;
 pub mod picker;
@@ -49,6 +51,7 @@ pub mod relocate;
 pub mod settings;
 pub mod survey;
 pub mod tidy;
+mod victim_reader;
 
 #[cfg(test)]
 mod tests;

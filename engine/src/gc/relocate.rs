@@ -20,9 +20,10 @@ use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
 use crate::costly_check;
 use crate::env::fs::File;
-use crate::gc::copying::{self, CopyMemory, Failure, Moved, VictimReader};
+use crate::gc::copying::{self, CopyMemory, CopySource, Moved};
 use crate::gc::overwritten::Overwritten;
 use crate::gc::record_list::RecordList;
+use crate::gc::victim_reader::{Failure, VictimReader};
 use crate::relocation::{RelocationMeta, RelocationWriter};
 use crate::segment::SegmentKind;
 use crate::throttle::reads::IoPriority;
@@ -105,7 +106,8 @@ pub fn run(
             );
             let length = live.sealed.unwrap_or_default();
             job.report.bytes_freed += length.saturating_sub(hole_bytes(&live.holes));
-            sources.push(VictimReader::open(context, live.handle.clone(), &victim.list)?);
+            let reader = VictimReader::open(context, live.handle.clone())?;
+            sources.push(CopySource::new(reader, &victim.list));
         }
     }
     if sources.is_empty() {
@@ -114,7 +116,7 @@ pub fn run(
     job.report.segments = sources.len() as u64;
     job.copy(&mut sources, overwritten, memory)?;
     let moved: BTreeMap<SegmentId, Vec<Moved>> =
-        sources.into_iter().map(|source| (source.handle.id(), source.moved)).collect();
+        sources.into_iter().map(|source| (source.reader.handle.id(), source.moved)).collect();
     job.write_relocations(moved)?;
     Ok(job.install()?)
 }
@@ -154,7 +156,7 @@ impl<'a> Job<'a> {
     /// Copies the live records, if there are any, and makes the copy durable.
     fn copy(
         &mut self,
-        sources: &mut [VictimReader<'_>],
+        sources: &mut [CopySource<'_>],
         overwritten: &Overwritten,
         memory: CopyMemory<'_>,
     ) -> Result<(), Failure> {

@@ -22,6 +22,7 @@ mod histories;
 mod history;
 mod hot;
 mod ingest;
+mod loading;
 mod model;
 mod one_fault;
 mod options_text;

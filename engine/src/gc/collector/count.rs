@@ -1,12 +1,12 @@
 //! The collector's counting: when and how it takes a liveness scan or a look at new segments.
 
-use super::beside::Beside;
 use super::situation::Situation;
 use super::{Collector, CollectorState};
 use crate::base::error::Error;
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::events::Event;
+use crate::gc::beside::Beside;
 use crate::gc::discardable::DiscardableRule;
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
 use crate::gc::first_scan::is_first_scan_due;

@@ -4,11 +4,12 @@ use super::situation::Situation;
 use super::{Collector, CollectorState};
 use crate::base::pointer::SegmentId;
 use crate::events::Event;
-use crate::gc::copying::{CopyMemory, Failure};
+use crate::gc::copying::CopyMemory;
 use crate::gc::facts::{How, relocated_bytes};
 use crate::gc::overwritten::Overwritten;
 use crate::gc::picker::{GcPlan, Victim};
 use crate::gc::relocate::{self, MoveReport, VictimRecords};
+use crate::gc::victim_reader::Failure;
 use crate::version::health::JobKind;
 use crate::version::job::JobResult;
 use std::time::Duration;
@@ -138,7 +139,7 @@ impl Collector {
         let moved = match self.overwritten(state) {
             Ok(overwritten) => {
                 let most_bytes = self.options.memory_bytes / COPY_PART;
-                let memory = CopyMemory { buffer: &mut state.buffer, most_bytes };
+                let memory = CopyMemory { buffers: &mut state.buffers, most_bytes };
                 relocate::run(&self.runtime, &group, &overwritten, memory)
             }
             Err(error) => Err(error.into()),

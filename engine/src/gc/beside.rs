@@ -23,7 +23,7 @@ struct SideTaskShared<T> {
 
 /// Work under way on another thread. Dropping it gives the work up and waits for its end, so it
 /// never outlives its owner.
-pub(super) struct Beside<T> {
+pub struct Beside<T> {
     shared: Arc<SideTaskShared<T>>,
     thread: Option<Box<dyn Join>>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Beside<T> {
 impl<T: Send + 'static> Beside<T> {
     /// Begins the work `name` on a thread called `thread`. It must end early once its flag says
     /// that it is given up. Fails if the system has no thread left.
-    pub(super) fn begin(
+    pub fn begin(
         threads: &Arc<dyn Threads>,
         health: &Arc<Health>,
         (thread, name): (&str, &'static str),
@@ -55,7 +55,7 @@ impl<T: Send + 'static> Beside<T> {
     }
 
     /// Waits for at most `time`; returns true if the work is over.
-    pub(super) fn is_over_within(&self, time: Duration) -> bool {
+    pub fn is_over_within(&self, time: Duration) -> bool {
         let outcome = self.shared.outcome.lock();
         if outcome.is_some() || time.is_zero() {
             return outcome.is_some();
@@ -64,7 +64,7 @@ impl<T: Send + 'static> Beside<T> {
     }
 
     /// Returns the result of the work, which must be over.
-    pub(super) fn outcome(self) -> JobResult<T> {
+    pub fn outcome(self) -> JobResult<T> {
         self.shared.outcome.lock().take().expect("the work is over")
     }
 }
