@@ -20,6 +20,12 @@ use std::time::Duration;
 
 /// Interval at which value GC looks for work while there are commits, or while space is low.
 const SPACE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// The least time between two looks at how much was put.
+const PUTS_CHECK_INTERVAL: Duration = Duration::from_millis(5);
+/// The bytes per second that users put at the most, as far as that is foreseen. Where GC looked ten
+/// times a second, 40 MB could be put between the moment when it was due and its beginning, for
+/// which writers were delayed then (`bench/record/2026-11-29-gc-in-time.md`).
+const FASTEST_PUTS: u64 = 1 << 30;
 /// The database is idle after this time without a commit.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
 
@@ -33,6 +39,17 @@ pub(super) struct Foreground {
     /// Whether users leave processor time; `None` before the first look, and where the system does
     /// not tell.
     spare: Option<SpareTime>,
+}
+
+/// Returns how long GC that rests waits before it looks how much was put, if it rests for `left`
+/// more, and writers are delayed after so many bytes. If they are delayed now, it waits for
+/// something else.
+fn time_to_look(bytes: u64, left: Duration) -> Duration {
+    if bytes == 0 {
+        return left;
+    }
+    let put = Duration::from_secs_f64(bytes as f64 / FASTEST_PUTS as f64);
+    put.max(PUTS_CHECK_INTERVAL).min(left)
 }
 
 impl Background {
@@ -72,13 +89,23 @@ impl Background {
         self.collector.give_up_liveness_scan();
     }
 
+    /// Waits until a job ends, writers begin to be delayed, or it is time for another look.
     fn wait_for_news(&self, mode: Mode) {
-        let state = self.state.lock();
-        if !state.closing {
-            let low = self.committer.stall_controller().reserve.is_low();
-            let is_quick = low || matches!(mode, Mode::Busy | Mode::Spare);
-            let time = if is_quick { SPACE_CHECK_INTERVAL } else { RECHECK_INTERVAL };
-            drop(self.changed.wait_timeout(state, time));
+        let controller = self.committer.stall_controller();
+        let is_quick = controller.reserve.is_low() || matches!(mode, Mode::Busy | Mode::Spare);
+        let time = if is_quick { SPACE_CHECK_INTERVAL } else { RECHECK_INTERVAL };
+        let clock = &self.runtime.env.clock;
+        let until = clock.now() + time;
+        let mut state = self.state.lock();
+        while !state.closing {
+            let before = controller.bytes_until_delays();
+            let timed_out;
+            let time = time_to_look(before, clock.left(until));
+            (state, timed_out) = self.changed.wait_timeout(state, time);
+            let begin_delays = before > 0 && controller.bytes_until_delays() == 0;
+            if !timed_out || begin_delays || clock.left(until).is_zero() {
+                return;
+            }
         }
     }
 
@@ -287,5 +314,22 @@ impl Background {
         }
         drop(log);
         self.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gc_that_rests_looks_before_writers_are_delayed_for_long() {
+        let ms = Duration::from_millis;
+        let look = |bytes: u64| time_to_look(bytes, ms(100));
+        assert_eq!(look(u64::MAX), ms(100), "nobody is going to be delayed");
+        assert_eq!(look(1 << 30), ms(100));
+        assert_eq!(look(1 << 25), Duration::from_micros(31_250));
+        assert_eq!([look(1 << 20), look(1)], [ms(5); 2]);
+        assert_eq!(look(0), ms(100), "to look at puts helps nobody then");
+        assert_eq!(time_to_look(1 << 20, ms(2)), ms(2));
     }
 }

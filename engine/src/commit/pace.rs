@@ -66,6 +66,14 @@ impl PaceMaker {
         log_position(log_bytes) > self.soft_bytes.load(Ordering::Relaxed)
     }
 
+    /// Returns the bytes of log after which writers are delayed, when `log_bytes` were written; 0
+    /// if they are.
+    pub fn bytes_until_delays(&self, log_bytes: u64) -> u64 {
+        let soft = self.soft_bytes.load(Ordering::Relaxed);
+        let left = soft.saturating_add(1).saturating_sub(log_position(log_bytes));
+        u64::try_from(left).unwrap_or(0)
+    }
+
     /// Takes a place for `bytes` in the queue; returns the time until which to wait, or `None`.
     pub fn place(&self, bytes: u64, log_bytes: u64, clock: &dyn Clock) -> Option<Duration> {
         let cost = self.get().cost(bytes, log_bytes);
@@ -123,9 +131,14 @@ mod tests {
     fn it_is_off_until_the_soft_bound() {
         let maker = PaceMaker::new(u64::MAX);
         assert!(!maker.is_on(u64::MAX));
+        assert!(maker.bytes_until_delays(1 << 60) > 1 << 60);
         maker.set(PACE);
         assert!(!maker.is_on(1000));
         assert!(maker.is_on(1001));
+        let left = [0, 999, 1000, 1001, u64::MAX].map(|bytes| maker.bytes_until_delays(bytes));
+        assert_eq!(left, [1001, 2, 1, 0, 0], "it is on behind the last of them");
+        maker.set(SpacePace { soft_bytes: -5, ..PACE });
+        assert_eq!(maker.bytes_until_delays(0), 0);
     }
 
     #[test]

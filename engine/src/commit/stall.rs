@@ -191,6 +191,12 @@ impl WriteStallController {
             || to.segment == from.segment && within >= self.limits.replay_bytes / 2
     }
 
+    /// Returns the bytes of log that are written before writers are delayed for space; 0 if they
+    /// are delayed now.
+    pub fn bytes_until_delays(&self) -> u64 {
+        self.space.bytes_until_delays(self.log_bytes.load(Ordering::Relaxed))
+    }
+
     fn begin_stall(&self, reason: StallReason) {
         self.open_stalls.begin(reason, &*self.clock, &self.health.events);
     }
