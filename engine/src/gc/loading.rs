@@ -197,6 +197,11 @@ pub struct LoadedChunks<'a> {
     exchange: Arc<ChunkExchange>,
     /// The thread that loads chunks, once there is one.
     thread: Option<Beside<Result<(), Failure>>>,
+    /// True once there was a thread. Another one would find the exchange over, so what the first
+    /// one leaves is loaded here.
+    had_thread: bool,
+    /// The number of records that are to be loaded.
+    records_left: usize,
     /// Where the buffers go in the end.
     buffers: &'a mut Vec<AlignedBuffer>,
 }
@@ -215,19 +220,29 @@ impl<'a> LoadedChunks<'a> {
             end += part.len();
             end
         });
-        let (ends, runtime) = (ends.collect(), runtime.clone());
+        let (ends, runtime, records_left) = (ends.collect(), runtime.clone(), items.len());
         let loader =
             ChunkLoader { runtime: runtime.clone(), readers, items, ends, loaded: 0, most_bytes };
         let (loader, empty) = (Some(loader), std::mem::take(memory.buffers));
         let state = ChunkExchangeState { loader, empty, ..ChunkExchangeState::default() };
         let exchange =
             Arc::new(ChunkExchange { state: Mutex::new(state), changed: Condvar::new() });
-        LoadedChunks { runtime, exchange, thread: None, buffers: memory.buffers }
+        let (thread, had_thread, buffers) = (None, false, memory.buffers);
+        LoadedChunks { runtime, exchange, thread, had_thread, records_left, buffers }
     }
 
     /// Returns the next chunk, which goes to [`LoadedChunks::give_back`] once it is copied; `None`
     /// behind the last one.
     pub fn next(&mut self) -> Result<Option<LoadedChunk>, Failure> {
+        let chunk = self.next_chunk()?;
+        let records = chunk.as_ref().map_or(0, |chunk| chunk.places.len());
+        // I3: what is not loaded is not moved, and would be lost with its segment.
+        assert!(chunk.is_some() || self.records_left == 0, "a record is left that is live");
+        self.records_left -= records;
+        Ok(chunk)
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<LoadedChunk>, Failure> {
         if self.thread.is_none() {
             return self.load_here();
         }
@@ -244,7 +259,6 @@ impl<'a> LoadedChunks<'a> {
     fn load_here(&mut self) -> Result<Option<LoadedChunk>, Failure> {
         let mut state = self.exchange.state.lock();
         let loader = state.loader.take();
-        // I3: what is not loaded is not moved, and would be lost with its segment.
         let mut loader = loader.expect("a thread that did not fail puts it back");
         if loader.is_done() {
             return Ok(None);
@@ -258,7 +272,7 @@ impl<'a> LoadedChunks<'a> {
         let chunk = loader.load(buffer)?;
         let has_room = !is_large && !loader.is_done() && !loader.is_next_large();
         self.exchange.state.lock().loader = Some(loader);
-        if has_room {
+        if has_room && !self.had_thread {
             self.begin_thread();
         }
         Ok(Some(chunk))
@@ -278,6 +292,7 @@ impl<'a> LoadedChunks<'a> {
         };
         let (threads, health) = (&self.runtime.env.threads, &self.runtime.health);
         self.thread = Beside::begin(threads, health, ("cleave-load", "a relocation"), work).ok();
+        self.had_thread = self.thread.is_some();
     }
 
     /// Takes a chunk back whose records are copied.

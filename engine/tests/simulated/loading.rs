@@ -73,6 +73,49 @@ fn half_dead(env: &Env) -> Db {
     db
 }
 
+/// What is larger than a chunk is loaded alone, and by no thread. What comes behind it was lost, or
+/// waited for without end, where a second thread began for it.
+#[test]
+fn values_that_are_larger_than_a_chunk_lie_among_others() {
+    for (seed, large) in
+        (SEED..).zip([vec![150], vec![240, 241], vec![100, 300], vec![2, 200, 498]])
+    {
+        for (memory, behind) in [(16 << 20, 2 << 20), (8 << 20, 700 << 10)] {
+            simulate(seed, STEPS, |env, _| {
+                let gc = GcOptions {
+                    automatic: false,
+                    punch: false,
+                    memory_bytes: memory,
+                    ..GcOptions::default()
+                };
+                let (segment_bytes, max_replay_bytes) = (32 << 20, 128 << 20);
+                let options = Options { gc, segment_bytes, max_replay_bytes, ..tiny_options() };
+                let db = open(env, options);
+                let keyspace = db.default_keyspace();
+                let value_of = |number: usize| match large.contains(&number) {
+                    true => [&value(number)[..], &vec![7; behind]].concat(),
+                    false => value(number),
+                };
+                for number in 0..500 {
+                    keyspace.put(format!("k{number:05}"), value_of(number)).unwrap();
+                    // What dies lies in pieces, so that reads are short.
+                    keyspace.put(format!("dead{number:05}"), vec![1; 70_000]).unwrap();
+                }
+                (0..500).for_each(|it| keyspace.delete(format!("dead{it:05}")).unwrap());
+                db.flush().unwrap();
+                db.wait_idle().unwrap();
+                let report = db.gc().unwrap();
+                assert!(report.bytes_written > 4 << 20, "{report:?}");
+                for number in 0..500 {
+                    let found = keyspace.get(format!("k{number:05}")).unwrap();
+                    assert!(found.is_some_and(|it| *it == value_of(number)), "{number}");
+                }
+                assert!(db.check().unwrap().is_clean());
+            });
+        }
+    }
+}
+
 fn check(db: &Db) {
     for number in 0..KEYS {
         let found = db.default_keyspace().get(format!("k{number:05}")).unwrap();
