@@ -20,9 +20,17 @@ final class RoleReadCounter {
         this.metrics = metrics;
     }
 
-    /** Counts the reads of an SSTable from now on. */
-    void begin(SSTableReader file) {
-        credited.putIfAbsent(file, readCount(file));
+    /**
+     * Counts the reads of an SSTable from now on. If they are counted already, credits those since
+     * the last call to this role. Reads go on meanwhile: none may be credited to the unknown role
+     * of an SSTable that is only about to get one.
+     */
+    void begin(SSTableReader file, Role role) {
+        if (credited.containsKey(file)) {
+            credit(file, role);
+        } else {
+            credited.put(file, readCount(file));
+        }
     }
 
     /** Credits the reads since the last call to this role; null if the role is unknown. */

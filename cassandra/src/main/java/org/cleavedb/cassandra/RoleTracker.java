@@ -188,8 +188,7 @@ final class RoleTracker {
      * @return the stock strategy that must be notified, or null if no strategy has this role
      */
     private AbstractCompactionStrategy classify(SSTableReader file, Role role) {
-        reads.begin(file);
-        reads.credit(file, manifest.role(file));
+        reads.begin(file, manifest.role(file));
         if (role != null) {
             manifest.put(file, role);
         } else {

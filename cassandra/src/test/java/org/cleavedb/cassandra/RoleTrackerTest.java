@@ -12,6 +12,7 @@ import java.util.TreeMap;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.io.sstable.format.SSTableFormat;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.metrics.RestorableMeter;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -95,5 +96,28 @@ class RoleTrackerTest {
         breakTableOfContents(file);
         roles.inspected(file, Role.PRIMARY, placement);
         assertEquals(Set.of(file), primary.getSSTables());
+    }
+
+    /** It counted as a read of a file without a role if it came while the file was entered. */
+    @Test
+    void aReadWhileAFileIsEnteredCountsForItsRoleOrNotAtAll() {
+        TableMetrics metrics = TableMetrics.of(table.store);
+        SSTableReader file = table.write(1);
+        RoleTags.attach(file, new RoleTag(Role.PRIMARY, placement.digest()));
+        file.overrideReadMeter(new MeterOfABusyFile());
+        roles.add(file);
+        assertEquals(0, metrics.filesRead(null));
+        roles.creditReads();
+        assertEquals(1, metrics.filesRead(Role.PRIMARY.kind));
+        assertEquals(0, metrics.filesRead(null));
+    }
+
+    /** A meter of a file that is read before each look at the meter. */
+    private static final class MeterOfABusyFile extends RestorableMeter {
+        @Override
+        public long count() {
+            mark();
+            return super.count();
+        }
     }
 }
