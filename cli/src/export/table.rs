@@ -14,7 +14,7 @@ const BLOCK_BYTES: usize = 4096;
 /// Entries from one whole key to the next.
 const RESTART_INTERVAL: usize = 16;
 /// All entries have the first sequence number and are values.
-pub(crate) const TAG: u64 = 1 << 8 | 1;
+pub(super) const TAG: u64 = 1 << 8 | 1;
 
 /// A block that is filled.
 struct BlockFill {
@@ -100,7 +100,7 @@ impl TableFill {
     }
 
     /// Puts a pair, whose key must come behind all before.
-    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.put_entry(key, TAG, value)
     }
 
@@ -115,7 +115,7 @@ impl TableFill {
     }
 
     /// Returns the bytes that were written.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.at
     }
 

@@ -93,17 +93,18 @@ impl Background {
     fn wait_for_news(&self, mode: Mode) {
         let controller = self.committer.stall_controller();
         let is_quick = controller.reserve.is_low() || matches!(mode, Mode::Busy | Mode::Spare);
-        let time = if is_quick { SPACE_CHECK_INTERVAL } else { RECHECK_INTERVAL };
+        let longest = if is_quick { SPACE_CHECK_INTERVAL } else { RECHECK_INTERVAL };
         let clock = &self.runtime.env.clock;
-        let until = clock.now() + time;
+        let until = clock.now() + longest;
         let mut state = self.state.lock();
         while !state.closing {
             // Nobody puts anything while the database is idle.
             let before = if is_quick { controller.bytes_until_delays() } else { 0 };
-            let timed_out;
             let time = time_to_look(before, clock.left(until));
+            let timed_out;
             (state, timed_out) = self.changed.wait_timeout(state, time);
             let begin_delays = before > 0 && controller.bytes_until_delays() == 0;
+            // The end of a job in the moment of a look is noticed at the end of the rest.
             if !timed_out || begin_delays || clock.left(until).is_zero() {
                 return;
             }

@@ -63,9 +63,13 @@ impl<T: Send + 'static> Beside<T> {
         self.shared.ended.wait_timeout(outcome, time).0.is_some()
     }
 
-    /// Returns the result of the work, which must be over.
-    pub fn outcome(self) -> JobResult<T> {
-        self.shared.outcome.lock().take().expect("the work is over")
+    /// Waits for the end of the work and returns its result.
+    pub fn outcome(mut self) -> JobResult<T> {
+        if let Some(thread) = self.thread.take() {
+            // The guard has made a panic the outcome.
+            let _ = thread.join();
+        }
+        self.shared.outcome.lock().take().expect("the thread leaves an outcome")
     }
 }
 
@@ -109,6 +113,7 @@ mod tests {
     fn its_outcome_arrives() {
         let beside = begin(|_| Ok(7));
         while !beside.is_over_within(Duration::from_secs(1)) {}
+        assert!(beside.is_over_within(Duration::ZERO));
         assert_eq!(beside.outcome().unwrap(), 7);
     }
 
@@ -125,7 +130,6 @@ mod tests {
     #[test]
     fn a_panic_there_is_its_outcome() {
         let beside = begin(|_| -> JobResult<u32> { panic!("what went wrong") });
-        while !beside.is_over_within(Duration::from_secs(1)) {}
         let error = JobError::failure(&beside.outcome().unwrap_err()).unwrap().to_string();
         assert!(error.contains("a test panicked: what went wrong"), "{error}");
     }

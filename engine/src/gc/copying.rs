@@ -6,8 +6,7 @@
 
 use crate::base::error::{ErrorKind, Result};
 use crate::base::pointer::ValuePointer;
-use crate::env::aligned::AlignedBuffer;
-use crate::gc::loading::{LoadedChunk, LoadedChunks};
+use crate::gc::loading::{CopyMemory, LoadedChunk, LoadedChunks};
 use crate::gc::overwritten::Overwritten;
 use crate::gc::record_list::RecordList;
 use crate::gc::record_runs::RecordToMove;
@@ -47,14 +46,6 @@ impl<'a> CopySource<'a> {
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
-}
-
-/// Memory for the records that are being copied.
-pub struct CopyMemory<'a> {
-    /// Buffers of earlier copies; they grow as is needed.
-    pub buffers: &'a mut Vec<AlignedBuffer>,
-    /// The most bytes that are loaded at a time, unless a single read has more.
-    pub most_bytes: u64,
 }
 
 /// Copies the records of `sources` in the order of keys, except those that died since they were

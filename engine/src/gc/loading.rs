@@ -7,19 +7,23 @@
 use crate::env::aligned::AlignedBuffer;
 use crate::env::sync::{Condvar, Mutex};
 use crate::gc::beside::Beside;
-use crate::gc::copying::CopyMemory;
 use crate::gc::record_runs::{RecordRun, RecordRuns, RecordToMove, parts};
 use crate::gc::victim_reader::{Failure, VictimReader};
 use crate::version::runtime::Runtime;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 /// The chunk that is copied, and the one that is loaded meanwhile.
 const BUFFERS: u64 = 2;
-/// Time between two checks for the end of the thread, which is about to come.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Memory for the records that are being copied.
+pub struct CopyMemory<'a> {
+    /// Buffers of earlier copies; they grow as is needed.
+    pub buffers: &'a mut Vec<AlignedBuffer>,
+    /// The most bytes that are loaded at a time, unless a single read has more.
+    pub most_bytes: u64,
+}
 
 /// Records in memory.
 pub struct LoadedChunk {
@@ -30,7 +34,7 @@ pub struct LoadedChunk {
     places: Vec<(RecordToMove, usize)>,
     /// Number of bytes read.
     pub read: u64,
-    /// True if the page cache did not have all of it.
+    /// True if the page cache lacked something of each of its segments.
     pub is_missed: bool,
 }
 
@@ -125,7 +129,7 @@ struct ChunkExchangeState {
     empty: Vec<AlignedBuffer>,
     /// Chunks to copy.
     loaded: VecDeque<LoadedChunk>,
-    /// True once nobody puts anything to `loaded` any more.
+    /// True once the thread has ended, after which there is no other one.
     is_over: bool,
     /// True once nobody takes anything from there any more.
     is_given_up: bool,
@@ -193,13 +197,10 @@ impl Drop for LoadingEnd {
 
 /// The chunks of a relocation, in order.
 pub struct LoadedChunks<'a> {
-    runtime: Runtime,
+    runtime: &'a Runtime,
     exchange: Arc<ChunkExchange>,
-    /// The thread that loads chunks, once there is one.
+    /// The thread that loads chunks, while there is one.
     thread: Option<Beside<Result<(), Failure>>>,
-    /// True once there was a thread. Another one would find the exchange over, so what the first
-    /// one leaves is loaded here.
-    had_thread: bool,
     /// The number of records that are to be loaded.
     records_left: usize,
     /// Where the buffers go in the end.
@@ -209,7 +210,7 @@ pub struct LoadedChunks<'a> {
 impl<'a> LoadedChunks<'a> {
     /// Divides `items`, whose sources are `readers`, into chunks.
     pub fn new(
-        runtime: &Runtime,
+        runtime: &'a Runtime,
         readers: Vec<Arc<VictimReader>>,
         mut items: Vec<RecordToMove>,
         memory: CopyMemory<'a>,
@@ -220,15 +221,14 @@ impl<'a> LoadedChunks<'a> {
             end += part.len();
             end
         });
-        let (ends, runtime, records_left) = (ends.collect(), runtime.clone(), items.len());
+        let (ends, records_left) = (ends.collect(), items.len());
         let loader =
             ChunkLoader { runtime: runtime.clone(), readers, items, ends, loaded: 0, most_bytes };
         let (loader, empty) = (Some(loader), std::mem::take(memory.buffers));
         let state = ChunkExchangeState { loader, empty, ..ChunkExchangeState::default() };
         let exchange =
             Arc::new(ChunkExchange { state: Mutex::new(state), changed: Condvar::new() });
-        let (thread, had_thread, buffers) = (None, false, memory.buffers);
-        LoadedChunks { runtime, exchange, thread, had_thread, records_left, buffers }
+        LoadedChunks { runtime, exchange, thread: None, records_left, buffers: memory.buffers }
     }
 
     /// Returns the next chunk, which goes to [`LoadedChunks::give_back`] once it is copied; `None`
@@ -243,19 +243,19 @@ impl<'a> LoadedChunks<'a> {
     }
 
     fn next_chunk(&mut self) -> Result<Option<LoadedChunk>, Failure> {
-        if self.thread.is_none() {
-            return self.load_here();
-        }
-        if let Some(chunk) = self.exchange.loaded_chunk() {
+        if self.thread.is_some()
+            && let Some(chunk) = self.exchange.loaded_chunk()
+        {
             return Ok(Some(chunk));
         }
-        let Some(thread) = self.thread.take() else { return Ok(None) };
-        while !thread.is_over_within(LOOK_AGAIN) {}
-        thread.outcome()??;
+        if let Some(thread) = self.thread.take() {
+            thread.outcome()??;
+        }
         self.load_here()
     }
 
-    /// Loads the next chunk on this thread, and has another one load those behind it.
+    /// Loads the next chunk on this thread, and has another one load those behind it, unless there
+    /// was one already: it has left what is large.
     fn load_here(&mut self) -> Result<Option<LoadedChunk>, Failure> {
         let mut state = self.exchange.state.lock();
         let loader = state.loader.take();
@@ -271,8 +271,11 @@ impl<'a> LoadedChunks<'a> {
         drop(state);
         let chunk = loader.load(buffer)?;
         let has_room = !is_large && !loader.is_done() && !loader.is_next_large();
-        self.exchange.state.lock().loader = Some(loader);
-        if has_room && !self.had_thread {
+        let mut state = self.exchange.state.lock();
+        state.loader = Some(loader);
+        let was_thread = state.is_over;
+        drop(state);
+        if has_room && !was_thread {
             self.begin_thread();
         }
         Ok(Some(chunk))
@@ -292,7 +295,6 @@ impl<'a> LoadedChunks<'a> {
         };
         let (threads, health) = (&self.runtime.env.threads, &self.runtime.health);
         self.thread = Beside::begin(threads, health, ("cleave-load", "a relocation"), work).ok();
-        self.had_thread = self.thread.is_some();
     }
 
     /// Takes a chunk back whose records are copied.

@@ -1,6 +1,7 @@
 //! Relocations that load what they copy next on a thread of its own.
 
 use crate::client::{open, simulate, tiny_options};
+use crate::script::value;
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan};
 use cleavedb::env::threads::{Join, ThreadBody, Threads};
@@ -49,23 +50,26 @@ fn counting(env: &Env, has_none: bool) -> (Env, Arc<AtomicUsize>) {
     (Env { threads: Arc::new(loads), ..env.clone() }, begun)
 }
 
-fn value(number: usize) -> Vec<u8> {
-    let mut value = vec![number as u8; 10_000];
-    value[..8].copy_from_slice(&(number as u64).to_le_bytes());
-    value
+fn short_value(number: usize) -> Vec<u8> {
+    value(number, 10_000)
+}
+
+/// Returns options by which a 16th of `memory_bytes` is loaded at once, and holes are made only if
+/// `punch` says so.
+fn options(memory_bytes: u64, segment_bytes: u64, punch: bool) -> Options {
+    let gc = GcOptions { automatic: false, memory_bytes, punch, ..GcOptions::default() };
+    Options { gc, segment_bytes, max_replay_bytes: 4 * segment_bytes, ..tiny_options() }
 }
 
 /// Opens a store of which each segment holds more live bytes than are loaded at once, and as many
 /// dead ones.
 fn half_dead(env: &Env) -> Db {
     // A chunk has 2 MiB, more than a read.
-    let gc = GcOptions { automatic: false, memory_bytes: 32 << 20, ..GcOptions::default() };
-    let (segment_bytes, max_replay_bytes) = (8 << 20, 32 << 20);
-    let db = open(env, Options { gc, segment_bytes, max_replay_bytes, ..tiny_options() });
+    let db = open(env, options(32 << 20, 8 << 20, true));
     let keyspace = db.default_keyspace();
     // In no order, so that all parts of a segment have some of all keys.
     for number in (0..KEYS).map(|count| count * 677 % KEYS) {
-        keyspace.put(format!("k{number:05}"), value(number)).unwrap();
+        keyspace.put(format!("k{number:05}"), short_value(number)).unwrap();
     }
     (0..KEYS).filter(|it| it % 2 == 1).for_each(|it| keyspace.delete(format!("k{it:05}")).unwrap());
     db.flush().unwrap();
@@ -82,19 +86,11 @@ fn values_that_are_larger_than_a_chunk_lie_among_others() {
     {
         for (memory, behind) in [(16 << 20, 2 << 20), (8 << 20, 700 << 10)] {
             simulate(seed, STEPS, |env, _| {
-                let gc = GcOptions {
-                    automatic: false,
-                    punch: false,
-                    memory_bytes: memory,
-                    ..GcOptions::default()
-                };
-                let (segment_bytes, max_replay_bytes) = (32 << 20, 128 << 20);
-                let options = Options { gc, segment_bytes, max_replay_bytes, ..tiny_options() };
-                let db = open(env, options);
+                let db = open(env, options(memory, 32 << 20, false));
                 let keyspace = db.default_keyspace();
                 let value_of = |number: usize| match large.contains(&number) {
-                    true => [&value(number)[..], &vec![7; behind]].concat(),
-                    false => value(number),
+                    true => value(number, behind),
+                    false => short_value(number),
                 };
                 for number in 0..500 {
                     keyspace.put(format!("k{number:05}"), value_of(number)).unwrap();
@@ -119,7 +115,7 @@ fn values_that_are_larger_than_a_chunk_lie_among_others() {
 fn check(db: &Db) {
     for number in 0..KEYS {
         let found = db.default_keyspace().get(format!("k{number:05}")).unwrap();
-        let expected = number.is_multiple_of(2).then(|| value(number));
+        let expected = number.is_multiple_of(2).then(|| short_value(number));
         assert_eq!(found.map(|it| it.to_vec()), expected, "{number}");
     }
     assert!(db.check().unwrap().is_clean());
@@ -137,6 +133,36 @@ fn what_is_loaded_ahead_is_moved_with_threads_and_without() {
             check(&db);
         });
     }
+}
+
+/// Closing ends a relocation wherever it is, and loses nothing.
+#[test]
+fn a_database_can_be_closed_while_chunks_are_loaded() {
+    let ended_early = AtomicUsize::new(0);
+    for seed in SEED..SEED + 20 {
+        simulate(seed, STEPS, |env, _| {
+            let (env, begun) = counting(env, false);
+            let db = half_dead(&env);
+            let (beside, outcome) = (db.clone(), Arc::new(AtomicUsize::new(0)));
+            let failed = outcome.clone();
+            let work = move || {
+                failed.store(usize::from(beside.gc().is_err()), Ordering::Relaxed);
+            };
+            let collecting = env.threads.spawn("collecting", Box::new(work)).unwrap();
+            // It begins to load, and comes as far as the seed lets it.
+            while begun.load(Ordering::Relaxed) == 0 {
+                env.threads.yield_now();
+            }
+            db.close().unwrap();
+            collecting.join().unwrap();
+            ended_early.fetch_add(outcome.load(Ordering::Relaxed), Ordering::Relaxed);
+            let db = open(&env, options(32 << 20, 8 << 20, true));
+            check(&db);
+            db.gc().unwrap();
+            check(&db);
+        });
+    }
+    assert!(ended_early.into_inner() > 0, "one is closed in the midst");
 }
 
 /// A read that fails on either thread is the relocation's error, and nothing is freed by it; the

@@ -33,7 +33,7 @@ impl RunEntry<'_> {
 
     /// Returns the order of two entries: by key, then the newer one first.
     pub(crate) fn order(&self, other: &RunEntry<'_>) -> Ordering {
-        self.key.cmp(other.key).then(other.tag.cmp(&self.tag))
+        key_order((self.key, self.tag), (other.key, other.tag))
     }
 }
 
@@ -57,7 +57,12 @@ pub(crate) fn split_key(internal: &[u8]) -> Result<(&[u8], u64)> {
     Ok((key, u64::from_le_bytes(*tag)))
 }
 
+/// Returns the order of two internal keys: by the user's key, then the newer one first.
+pub(crate) fn key_order(first: (&[u8], u64), second: (&[u8], u64)) -> Ordering {
+    first.0.cmp(second.0).then(second.1.cmp(&first.1))
+}
+
 /// Returns true if the first internal key stands before the second.
 pub(crate) fn before(first: (&[u8], u64), second: (&[u8], u64)) -> bool {
-    first.0.cmp(second.0).then(second.1.cmp(&first.1)) == Ordering::Less
+    key_order(first, second) == Ordering::Less
 }

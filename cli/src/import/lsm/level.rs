@@ -1,7 +1,7 @@
 //! The tables of a level, none of which overlaps another, read as one. Only one is open at a time.
 
 use super::edit::ListedTable;
-use super::entry::{EntryRun, RunEntry, before, split_key};
+use super::entry::{EntryRun, RunEntry, before, key_order, split_key};
 use super::table::{BytesRead, TableWalk};
 use cleavedb::{Error, Result};
 use std::collections::VecDeque;
@@ -22,9 +22,9 @@ impl LevelWalk {
     pub(crate) fn new(dir: &Path, mut tables: Vec<ListedTable>, read: &BytesRead) -> Self {
         tables.sort_by(|a, b| {
             // Versions of one key may each fill a table, and the newer one comes first.
-            let parts = |table| split_key(table).unwrap_or_default();
-            let ((a_key, a_tag), (b_key, b_tag)) = (parts(&a.smallest), parts(&b.smallest));
-            a_key.cmp(b_key).then(b_tag.cmp(&a_tag)).then(a.number.cmp(&b.number))
+            let [first, second] =
+                [a, b].map(|table| split_key(&table.smallest).unwrap_or_default());
+            key_order(first, second).then(a.number.cmp(&b.number))
         });
         let (dir, tables, read) = (dir.to_path_buf(), tables.into(), read.clone());
         LevelWalk { dir, tables, read, open: None, last: None }
@@ -39,17 +39,18 @@ impl EntryRun for LevelWalk {
                     break;
                 }
                 // What was read, not what the manifest says: the merge relies on the order.
-                let last = open.last_entry().map(|(key, tag)| (key.to_vec(), tag));
-                self.last = last.or(self.last.take());
+                if let Some((key, tag)) = open.last_entry() {
+                    self.last = Some((key.to_vec(), tag));
+                }
                 self.open = None;
             }
             let Some(table) = self.tables.pop_front() else { return Ok(false) };
             let open = self.open.insert(open_table(&self.dir, &table, &self.read)?);
             if open.advance()? {
                 let first = open.entry();
-                let follows =
-                    |(key, tag): &(Vec<u8>, u64)| before((key, *tag), (first.key, first.tag));
-                if !self.last.as_ref().is_none_or(follows) {
+                if let Some((key, tag)) = &self.last
+                    && !before((key, *tag), (first.key, first.tag))
+                {
                     let (file, offset) = open.place();
                     let what = "tables of one level overlap";
                     return Err(Error::corruption(what).in_file(&file).at(offset));
