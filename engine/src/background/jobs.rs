@@ -72,10 +72,14 @@ impl Background {
         let options = keyspace.options();
         // Costs of before count for no setting that comes later.
         let (scanned, waste) = keyspace.walks.take_costs();
+        let (choice, written) = (&keyspace.choice, flushed.chosen_bytes);
+        let controller = self.committer.stall_controller();
+        let [delayed, logged] = [&controller.delayed_bytes, &controller.log_bytes]
+            .map(|bytes| bytes.load(Ordering::Relaxed));
+        let delayed = choice.delayed_part(flushed.put_bytes, delayed, logged);
         if options.separation != Separation::Auto {
             return;
         }
-        let (choice, written) = (&keyspace.choice, flushed.chosen_bytes);
         // What was separated at write is in the log for good; what would have been, if it had not?
         let log = self.runtime.set.spared();
         let replaced = match choice.now() {
@@ -86,11 +90,13 @@ impl Background {
             }
         };
         let spared = log.likely(replaced);
-        let new = SeparationEvidence { written, spared, scanned, waste };
+        let (put, absorbed) = (flushed.put_bytes, flushed.absorbed_bytes);
+        let new = SeparationEvidence { written, spared, scanned, waste, put, delayed, absorbed };
         let Some(evidence) = choice.add(new, &options) else { return };
         let reason = choose(choice.reason(), &evidence);
         if choice.set(reason, evidence) {
-            let SeparationEvidence { written, spared, scanned, waste } = evidence;
+            let SeparationEvidence { written, spared, scanned, waste, put, delayed, absorbed } =
+                evidence;
             self.runtime.emit(Event::SeparationChosen {
                 keyspace: keyspace.name.clone(),
                 separation: reason.separation().name(),
@@ -99,6 +105,9 @@ impl Background {
                 spared,
                 scanned,
                 waste,
+                put,
+                delayed,
+                absorbed,
             });
         }
     }

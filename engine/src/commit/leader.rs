@@ -168,7 +168,7 @@ impl Committer {
         }
         parts.runtime.counters.deletes_written.add(deletes);
         parts.runtime.counters.put_bytes_stored.add(put_bytes as u64);
-        parts.stall_controller.log_bytes.fetch_add(writer.len() - start, Ordering::Relaxed);
+        parts.stall_controller.note_logged(writer.len() - start);
         debug_assert!(pointers.next().is_none(), "each pointer belongs to a record");
         debug_assert_eq!(seqno, log.next_seqno, "each sequence number belongs to a record");
         // Who finds the number visible finds the frames too.

@@ -14,7 +14,8 @@ pub struct PaceMaker {
     /// The bits of an `f64`.
     nanos_per_byte: AtomicU64,
     memtable_bytes: AtomicU64,
-    /// The most that `memtable_bytes` becomes: there is no memory for more.
+    inline_memtable_bytes: AtomicU64,
+    /// The most that the two become: there is no memory for more.
     most_memtable_bytes: u64,
     /// The time until which places in the queue are taken, in nanoseconds of the clock.
     taken_until: AtomicU64,
@@ -28,6 +29,7 @@ impl PaceMaker {
             width_bytes: AtomicU64::new(0),
             nanos_per_byte: AtomicU64::new(0),
             memtable_bytes: AtomicU64::new(0),
+            inline_memtable_bytes: AtomicU64::new(0),
             most_memtable_bytes,
             taken_until: AtomicU64::new(0),
         };
@@ -39,8 +41,12 @@ impl PaceMaker {
     pub fn set(&self, pace: SpacePace) {
         self.width_bytes.store(pace.width_bytes, Ordering::Relaxed);
         self.nanos_per_byte.store(pace.nanos_per_byte.to_bits(), Ordering::Relaxed);
-        let memtable_bytes = pace.memtable_bytes.min(self.most_memtable_bytes);
-        self.memtable_bytes.store(memtable_bytes, Ordering::Relaxed);
+        for (cell, bytes) in [
+            (&self.memtable_bytes, pace.memtable_bytes),
+            (&self.inline_memtable_bytes, pace.inline_memtable_bytes),
+        ] {
+            cell.store(bytes.min(self.most_memtable_bytes), Ordering::Relaxed);
+        }
         self.soft_bytes.store(pace.soft_bytes, Ordering::Relaxed);
     }
 
@@ -51,6 +57,7 @@ impl PaceMaker {
             width_bytes: self.width_bytes.load(Ordering::Relaxed),
             nanos_per_byte: f64::from_bits(self.nanos_per_byte.load(Ordering::Relaxed)),
             memtable_bytes: self.memtable_bytes(),
+            inline_memtable_bytes: self.inline_memtable_bytes(),
         }
     }
 
@@ -58,6 +65,11 @@ impl PaceMaker {
     #[inline]
     pub fn memtable_bytes(&self) -> u64 {
         self.memtable_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the same where memtables hold all values, whether or not they do now.
+    pub fn inline_memtable_bytes(&self) -> u64 {
+        self.inline_memtable_bytes.load(Ordering::Relaxed)
     }
 
     /// Returns true if writers are delayed when `log_bytes` of log were written.
@@ -123,7 +135,10 @@ mod tests {
         assert_eq!(maker.memtable_bytes(), 24);
         for (memtable_bytes, expected) in [(10, 10), (30, 24), (u64::MAX, 24)] {
             maker.set(SpacePace { memtable_bytes, ..PACE });
-            assert_eq!(maker.memtable_bytes(), expected);
+            assert_eq!((maker.memtable_bytes(), maker.inline_memtable_bytes()), (expected, 24));
+            let inline_memtable_bytes = memtable_bytes;
+            maker.set(SpacePace { inline_memtable_bytes, ..PACE });
+            assert_eq!((maker.memtable_bytes(), maker.inline_memtable_bytes()), (24, expected));
         }
     }
 

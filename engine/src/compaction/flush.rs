@@ -28,6 +28,7 @@ use crate::compaction::output::TableOutput;
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
 use crate::compaction::separate::Separator;
+use crate::memtable::AbsorbedBytes;
 use crate::read::input::SortedRunIter;
 use crate::read::merge::MergeIter;
 use crate::table::TableMeta;
@@ -37,7 +38,7 @@ use crate::version::edit::{Change, Edit};
 use crate::version::job::{JobError, JobResult};
 use crate::version::runtime::Runtime;
 use crate::version::segment_output::{NewSegments, SegmentOutput};
-use crate::version::separation::spared_part;
+use crate::version::separation::part_of;
 use crate::version::set::VersionSet;
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::{KeyspaceState, LoggedMemtable, View};
@@ -56,6 +57,10 @@ pub struct FlushReport {
     pub chosen_bytes: u64,
     /// Those of them whose log the device was spared, about.
     pub spared_bytes: u64,
+    /// Bytes of the values that were put, short ones excepted.
+    pub put_bytes: u64,
+    /// How much of that memtables with all values would have absorbed.
+    pub absorbed_bytes: u64,
 }
 
 /// Returns where the head may move once `flushed` are in tables: to the oldest entry that is in no
@@ -145,6 +150,7 @@ pub fn run(
     };
     let split_bytes = committer.log().segment_bytes();
     let merges = keyspace.merging().is_some();
+    let absorbed = absorbed(committer, keyspace, &waiting);
     let written = match write(runtime, keyspace, &waiting, (seen.clone(), merges), split_bytes) {
         // I9: a memtable has only pointers to large operands, so what comes of them may need more
         // room than the reserve has for a flush. Then they stay as they are.
@@ -153,8 +159,13 @@ pub fn run(
         }
         written => written?,
     };
+    let with_puts = |report| FlushReport {
+        put_bytes: absorbed.put,
+        absorbed_bytes: absorbed.absorbed,
+        ..report
+    };
     if wal_only_end.is_none() {
-        return install(runtime, keyspace, waiting, (log_end, Vec::new()), written);
+        return install(runtime, keyspace, waiting, (log_end, Vec::new()), written).map(with_puts);
     }
     let newest = newest_seqno(&waiting);
     let memtable_bytes: usize = waiting.iter().map(|memtable| memtable.table.bytes()).sum();
@@ -162,13 +173,32 @@ pub fn run(
         install(runtime, keyspace, waiting, (log_end, of_log), written)
     });
     let (report, spared) = replaced?;
-    let spared_bytes = spared_part(report.chosen_bytes, spared, memtable_bytes as u64);
-    Ok(FlushReport { spared_bytes, ..report })
+    let spared_bytes = part_of(report.chosen_bytes, spared, memtable_bytes as u64);
+    Ok(FlushReport { spared_bytes, ..with_puts(report) })
 }
 
 /// Returns the newest sequence number in memtables, of which the newest comes first.
 fn newest_seqno(waiting: &[Arc<LoggedMemtable>]) -> SeqNo {
     waiting.first().map_or(0, |newest| newest.last_seqno())
+}
+
+/// Returns what was put into memtables, and how much of it those with all values would have
+/// absorbed.
+fn absorbed(
+    committer: &Committer,
+    keyspace: &KeyspaceState,
+    waiting: &[Arc<LoggedMemtable>],
+) -> AbsorbedBytes {
+    let most = committer.stall_controller().space.inline_memtable_bytes();
+    let room = keyspace.options().memtable_bytes.min(most);
+    let mut all = AbsorbedBytes::default();
+    for memtable in waiting {
+        let AbsorbedBytes { put, absorbed } = memtable.table.absorbed(room);
+        all.put += put;
+        // Operands hide nothing here, and the flush merges them.
+        all.absorbed += if keyspace.merging().is_some() { put } else { absorbed };
+    }
+    all
 }
 
 /// Returns what decides which entries of memtables are kept.
@@ -292,6 +322,8 @@ fn install(
         dropped: written.dropped,
         chosen_bytes: written.chosen_bytes,
         spared_bytes: 0,
+        put_bytes: 0,
+        absorbed_bytes: 0,
     };
     debug_assert!(waiting.is_sorted_by(|newer, older| newer.last_seqno() > older.last_seqno()));
     let seqno = newest_seqno(&waiting);

@@ -81,11 +81,14 @@ pub enum Event {
     /// The engine has chosen anew when values of a keyspace are separated
     /// ([`Separation::Auto`](crate::Separation::Auto)), at write or at flush, or has another reason
     /// for the same choice. The `reason` is `log_spared` (at flush, as the device is spared the
-    /// log), `log_kept` (at write, as the device gets the log anyway) or `scanned` (at flush, as
-    /// scans would find values of the log strewn). Of `written` bytes of values (earlier ones count
-    /// half), the device was spared the log of `spared`, or would have been if they had been
+    /// log), `log_kept` (at write, as the device gets the log anyway), `scanned` (at flush, as
+    /// scans would find values of the log strewn) or `delayed` (at write, as writers wait for value
+    /// GC, and neither scans nor the device lose by it). Of `written` bytes of values (earlier ones
+    /// count half), the device was spared the log of `spared`, or would have been if they had been
     /// separated at flush. Scans would have lost as much time as moving `scanned` bytes takes if
-    /// all values had been strewn, and have lost that of `waste`.
+    /// all values had been strewn, and have lost that of `waste`. Of `put` bytes of values,
+    /// `delayed` were put while writers were delayed for space, and memtables absorb `absorbed` if
+    /// they have all values.
     #[non_exhaustive]
     SeparationChosen {
         keyspace: String,
@@ -95,6 +98,9 @@ pub enum Event {
         spared: u64,
         scanned: u64,
         waste: u64,
+        put: u64,
+        delayed: u64,
+        absorbed: u64,
     },
     /// The opening loads the tree into memory ([`Options::pin_tree`](crate::Options::pin_tree)).
     /// It is through with `done_bytes` of the `all_bytes` of all tables, of which those that fit

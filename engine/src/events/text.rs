@@ -83,6 +83,36 @@ impl fmt::Display for Event {
     }
 }
 
+fn fmt_separation(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Event::SeparationChosen {
+        keyspace,
+        separation,
+        reason,
+        written,
+        spared,
+        waste,
+        put,
+        delayed,
+        absorbed,
+        ..
+    } = event
+    else {
+        return Ok(());
+    };
+    write!(
+        f,
+        "values of {keyspace} are separated {separation} now ({reason}): of {} written, the log \
+         of {} can be spared; scans wasted as much as {}; of {} put, {} were delayed for space, \
+         and memtables absorb {}",
+        sized(*written),
+        sized(*spared),
+        sized(*waste),
+        sized(*put),
+        sized(*delayed),
+        sized(*absorbed)
+    )
+}
+
 fn fmt_work(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match event {
         Event::FlushBegun { keyspace } => write!(f, "flush of {keyspace} begun"),
@@ -108,16 +138,7 @@ fn fmt_work(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             sized(*bytes_written),
             Took(*took)
         ),
-        Event::SeparationChosen {
-            keyspace, separation, reason, written, spared, waste, ..
-        } => write!(
-            f,
-            "values of {keyspace} are separated {separation} now ({reason}): of {} written, the \
-             log of {} can be spared; scans wasted as much as {}",
-            sized(*written),
-            sized(*spared),
-            sized(*waste)
-        ),
+        Event::SeparationChosen { .. } => fmt_separation(event, f),
         Event::Ingested { keyspace, entries, tables, bytes_written, level, .. } => write!(
             f,
             "ingest into {keyspace} L{level}: {entries} entries, {tables} tables, {}",
@@ -199,11 +220,15 @@ mod tests {
             spared,
             scanned,
             waste,
+            put: 70 << 20,
+            delayed: 5 << 20,
+            absorbed: 3 << 20,
         };
         assert_eq!(
             chosen.to_string(),
             "values of k are separated at_write now (log_kept): of 64.0 MiB written, the log of \
-             2.0 MiB can be spared; scans wasted as much as 1.0 MiB"
+             2.0 MiB can be spared; scans wasted as much as 1.0 MiB; of 70.0 MiB put, 5.0 MiB \
+             were delayed for space, and memtables absorb 3.0 MiB"
         );
     }
 }

@@ -82,9 +82,12 @@ fn emit_work(event: &Event) {
             spared,
             scanned,
             waste,
+            put,
+            delayed,
+            absorbed,
         } => info!(
             target: "cleavedb", keyspace, separation, reason, written, spared, scanned, waste,
-            "separation chosen"
+            put, delayed, absorbed, "separation chosen"
         ),
         Event::Ingested { keyspace, entries, tables, bytes_written, level, took } => info!(
             target: "cleavedb", keyspace, entries, tables, bytes_written, level, ?took, "ingested"

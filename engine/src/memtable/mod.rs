@@ -17,10 +17,11 @@
 //! Invariants: I6 (an entry that was inserted is found until the memtable is dropped; its key is in
 //! the filter before that).
 //!
-//! Locks: `inserter`, a leaf lock, taken by insertions, [`Memtable::records`],
-//! [`Memtable::expired`] and [`Memtable::inline`] only.
+//! Locks: `inserter`, a leaf lock, taken by insertions, and by what returns their counts
+//! ([`Memtable::records`], [`Memtable::expired`], [`Memtable::inline`], [`Memtable::absorbed`]).
 
 mod arena;
+mod counts;
 mod filter;
 mod iter;
 mod node;
@@ -31,12 +32,13 @@ mod ranges;
 #[cfg(test)]
 mod tests;
 
+pub use counts::{AbsorbedBytes, InlineBytes, RecordBytes};
 pub use iter::MemtableIter;
 pub use place::KeyPlace;
 
 use crate::base::bounds::Bounds;
 use crate::base::checksum::key_hash;
-use crate::base::entry::{Payload, Slot};
+use crate::base::entry::Payload;
 use crate::base::expiry::{DeadlineCounts, ExpiryTime};
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::SegmentId;
@@ -44,6 +46,7 @@ use crate::base::range_tombstone::{RangeTombstone, RangeTombstones};
 use crate::costly_check;
 use crate::env::sync::Mutex;
 use arena::Arena;
+use counts::EntryCounts;
 use filter::KeyFilter;
 use node::{NODE_LEVELS, Node, SHORT_KEY_BYTES, Words, words_of};
 use payloads::{PayloadEnds, Payloads, PointerCell, ShortPayload};
@@ -76,37 +79,6 @@ const FILTER_FROM_PART: usize = 32;
 /// excludes less and less.
 const MAX_FILTER_KEYS: usize = 2 << 20;
 
-/// The bytes of the entries with inline values.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct InlineBytes {
-    /// Bytes of their keys.
-    pub keys: u64,
-    /// Bytes of their values.
-    pub values: u64,
-    /// Those bytes of both that only snapshots can see, because newer entries of the memtable hide
-    /// them.
-    pub hidden: u64,
-}
-
-impl InlineBytes {
-    /// Returns the bytes of keys and values that no newer entry of the memtable hides.
-    pub fn visible(&self) -> u64 {
-        (self.keys + self.values).saturating_sub(self.hidden)
-    }
-}
-
-/// The bytes of the records of one segment that entries point to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RecordBytes {
-    /// The number of all of them.
-    pub count: u64,
-    /// The bytes of all of them.
-    pub all: u64,
-    /// The bytes of those that only snapshots can see, because newer entries of the memtable hide
-    /// their entries.
-    pub hidden: u64,
-}
-
 /// A concurrent ordered map of entries; the module documentation describes it.
 pub struct Memtable {
     /// No other memtable of this process has the same number.
@@ -137,10 +109,7 @@ struct Inserter {
     /// there if keys arrive in order.
     before: [u32; MAX_LEVELS],
     random: u64,
-    /// The bytes of the records that entries point to, by segment.
-    records: BTreeMap<SegmentId, RecordBytes>,
-    /// The bytes of the entries with inline values.
-    inline: InlineBytes,
+    counts: EntryCounts,
     /// The entries that expire, by when.
     deadlines: DeadlineCounts,
     /// The ends of the arenas.
@@ -184,8 +153,7 @@ impl Memtable {
             before: [HEAD; MAX_LEVELS],
             // The seed is fixed, so that the same insertions always make the same list.
             random: 0x9e37_79b9_7f4a_7c15,
-            records: BTreeMap::new(),
-            inline: InlineBytes::default(),
+            counts: EntryCounts::default(),
             deadlines: DeadlineCounts::default(),
             nodes: 0,
             towers: 0,
@@ -257,18 +225,7 @@ impl Memtable {
         }
         self.find_neighbours(&mut inserter, &target);
         self.count_hidden(&mut inserter, &target);
-        match payload.slot {
-            Slot::Inline(value) => {
-                inserter.inline.keys += user_key.len() as u64;
-                inserter.inline.values += value.len() as u64;
-            }
-            Slot::Pointer(pointer) => {
-                let records = inserter.records.entry(pointer.segment).or_default();
-                records.count += 1;
-                records.all += u64::from(pointer.length);
-            }
-            Slot::Delete => {}
-        }
+        inserter.counts.add(user_key, payload.slot);
         if let Some(deadline) = payload.deadline {
             inserter.deadlines.add(deadline);
         }
@@ -528,26 +485,25 @@ impl Memtable {
         if self.compare_keys(node, target) != Ordering::Equal {
             return;
         }
-        match self.payloads.decode(node, &mut ShortPayload::new()).slot {
-            Slot::Pointer(pointer) => {
-                let records = inserter.records.entry(pointer.segment).or_default();
-                records.hidden += u64::from(pointer.length);
-            }
-            Slot::Inline(value) => {
-                inserter.inline.hidden += (target.key.len() + value.len()) as u64;
-            }
-            Slot::Delete => {}
-        }
+        let mut room = ShortPayload::new();
+        let hidden = self.payloads.decode(node, &mut room).slot;
+        inserter.counts.hide(target.key, hidden);
+    }
+
+    /// Returns what was put, and how much of it memtables with all values would have absorbed that
+    /// are full with `room_bytes` bytes.
+    pub fn absorbed(&self, room_bytes: u64) -> AbsorbedBytes {
+        self.inserter.lock().counts.absorbed(room_bytes)
     }
 
     /// Returns, by segment, the bytes of the records that entries point to.
     pub fn records(&self) -> BTreeMap<SegmentId, RecordBytes> {
-        self.inserter.lock().records.clone()
+        self.inserter.lock().counts.records.clone()
     }
 
     /// Returns the bytes of the entries with inline values.
     pub fn inline(&self) -> InlineBytes {
-        self.inserter.lock().inline
+        self.inserter.lock().counts.inline
     }
 
     /// Allocates the links of a node above [`NODE_LEVELS`].

@@ -2,6 +2,7 @@
 
 use super::iter::MemtableIter;
 use super::*;
+use crate::base::entry::Slot;
 use crate::base::expiry::Deadline;
 use crate::base::iter::EntryIter;
 use crate::base::key::{Comparator, MAX_SEQNO};

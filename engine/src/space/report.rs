@@ -145,8 +145,8 @@ pub struct KeyspaceSpace {
     /// True if the engine has chosen that. Values of 32 KiB and more are separated at write then,
     /// whatever it has chosen for the others.
     pub is_separation_chosen: bool,
-    /// The name of the reason for the engine's choice, if it has chosen: `log_spared`, `log_kept`
-    /// or `scanned`, as in [`Event::SeparationChosen`](crate::Event::SeparationChosen).
+    /// The name of the reason for the engine's choice, if it has chosen: `log_spared`, `log_kept`,
+    /// `scanned` or `delayed`, as in [`Event::SeparationChosen`](crate::Event::SeparationChosen).
     pub separation_reason: Option<&'static str>,
     /// What reads cost scans because values were strewn, in bytes that could have been moved in
     /// that time, as far as it was not paid for putting them in order. It is known to the process

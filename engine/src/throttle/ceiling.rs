@@ -117,6 +117,8 @@ pub struct SpacePace {
     pub nanos_per_byte: f64,
     /// The bytes at which a memtable is full if its keyspace allows more.
     pub memtable_bytes: u64,
+    /// The same where memtables hold all values.
+    pub inline_memtable_bytes: u64,
 }
 
 /// Returns from where on writers are held up, and how much. The marks are positions of the log's
@@ -125,8 +127,9 @@ pub struct SpacePace {
 /// another one.
 pub fn pace(facts: &PaceFacts) -> SpacePace {
     if facts.winnable == 0 {
-        let memtable_bytes = memtable_bytes(facts, u64::MAX);
-        return SpacePace { memtable_bytes, ..SpacePace::NONE };
+        let inline_memtable_bytes = inline_memtable_bytes(facts, u64::MAX);
+        let memtable_bytes = memtable_bytes(facts, inline_memtable_bytes);
+        return SpacePace { memtable_bytes, inline_memtable_bytes, ..SpacePace::NONE };
     }
     let small = small_bytes(facts);
     let soft = facts.start.max(facts.live.saturating_add(small));
@@ -140,11 +143,13 @@ pub fn pace(facts: &PaceFacts) -> SpacePace {
         0 => USUAL_RATE,
         measured => measured.clamp(RATES.0, RATES.1),
     };
+    let inline_memtable_bytes = inline_memtable_bytes(facts, soft);
     SpacePace {
         soft_bytes: (facts.log_bytes as f64 - over) as i64,
         width_bytes: (width as f64 / growth) as u64,
         nanos_per_byte: 1e9 / rate as f64,
-        memtable_bytes: memtable_bytes(facts, soft),
+        memtable_bytes: memtable_bytes(facts, inline_memtable_bytes),
+        inline_memtable_bytes,
     }
 }
 
@@ -158,10 +163,12 @@ fn small_bytes(facts: &PaceFacts) -> u64 {
 }
 
 /// Returns the bytes at which a memtable is full. One of pointers alone takes little of the slack.
-fn memtable_bytes(facts: &PaceFacts, soft: u64) -> u64 {
-    if facts.flushed_share < 0.5 {
-        return u64::MAX;
-    }
+fn memtable_bytes(facts: &PaceFacts, inline: u64) -> u64 {
+    if facts.flushed_share < 0.5 { u64::MAX } else { inline }
+}
+
+/// Returns the bytes at which a memtable with all values is full.
+fn inline_memtable_bytes(facts: &PaceFacts, soft: u64) -> u64 {
     let part = if facts.allocated > soft { MEMTABLE_PART } else { FAR_MEMTABLE_PART };
     (facts.slack / part / facts.memtables).max(LEAST_MEMTABLE_BYTES)
 }
@@ -173,6 +180,7 @@ impl SpacePace {
         width_bytes: 1,
         nanos_per_byte: 0.0,
         memtable_bytes: u64::MAX,
+        inline_memtable_bytes: u64::MAX,
     };
 
     /// Returns the delay in nanoseconds per byte when `log_bytes` of log were written.
@@ -180,6 +188,13 @@ impl SpacePace {
         let over = log_position(log_bytes).saturating_sub(self.soft_bytes).max(0) as f64;
         let part = over / self.width_bytes.max(1) as f64;
         self.nanos_per_byte * (AT_FULL_WIDTH * part * part).min(LARGEST)
+    }
+
+    /// Returns true if the delay when `log_bytes` of log were written is one that a writer feels: a
+    /// quarter of the time that value GC needs. GC that rests goes on at the very beginning of the
+    /// delays, so those alone are no sign that it does not keep up.
+    pub fn is_felt(&self, log_bytes: u64) -> bool {
+        log_position(log_bytes) > self.soft_bytes && self.at(log_bytes) * 4.0 >= self.nanos_per_byte
     }
 
     /// Returns the length of the place in the queue, in nanoseconds, that a commit of `bytes` bytes

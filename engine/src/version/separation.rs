@@ -4,15 +4,23 @@
 //!
 //! A flush leaves values in runs in which a scan reads neighbours at once, and what is overwritten
 //! before dies in the memtable. What that costs depends on the log. The device mostly never takes
-//! it (`commit/wal_only.rs`): then the flush writes a value for the first time, and nothing speaks
-//! for another time. If commits are synced, or the log is kept for another reason, the flush writes
-//! all values once more, and only scans pay for that.
+//! it (`commit/wal_only.rs`): then the flush writes a value for the first time. If commits are
+//! synced, or the log is kept for another reason, the flush writes all values once more, and only
+//! scans pay for that.
 //!
-//! Overwrites speak for neither time by themselves. What is overwritten soon dies in the memtable
-//! if it is separated at flush; but where the log is not spared, the device has had all of it, and
-//! writing what survives once more only adds to that. So the update table has nothing to say here.
-//! Nor is the choice made for ranges of keys: values of ranges that are scanned are brought into
-//! order by compactions (`compaction/scan_order.rs`), each for what its own scans have paid.
+//! That the flush writes values costs processor time, too: it copies each of them twice, and as a
+//! memtable with values has a tenth of the entries of one with pointers, compactions rewrite some
+//! five times as many for each put. While writers wait for value GC (I10), they wait for that time.
+//! So values are separated at write then, if neither scans nor the device lose by it: the device
+//! does where memtables absorb much of what is written, as with skewed updates. Uniform overwrites
+//! of 1 and 4 KiB are 1.2 to 1.3 times as fast for it, and cost the device less
+//! (`bench/record/2026-11-29-delayed-writers.md`).
+//!
+//! Overwrites speak for neither time by themselves. Where the log is not spared, the device has had
+//! all of what dies in the memtable, and writing what survives once more only adds to that. So the
+//! update table has nothing to say here. Nor is the choice made for ranges of keys: values of
+//! ranges that are scanned are brought into order by compactions (`compaction/scan_order.rs`), each
+//! for what its own scans have paid.
 //!
 //! What is known is in memory only. An opening begins at flush, as most programs don't sync each
 //! commit, and a memtable or two tell otherwise.
@@ -32,6 +40,17 @@ const SPARED_PERCENT: u64 = 70;
 /// flush spares the log, as what was known counts half after each choice, there are two thirds and
 /// one third by turns.
 const KEPT_PERCENT: u64 = 30;
+/// Writers wait for value GC once at least this percentage of the bytes was put while they were
+/// delayed for space: overwrites at full speed come to 70 to 99 percent.
+const DELAYED_PERCENT: u64 = 30;
+/// Percent below which that has ended. Separation at write is what keeps them from being delayed
+/// more.
+const UNDELAYED_PERCENT: u64 = 5;
+/// The device loses by separation at write once memtables with values would absorb this percentage
+/// of them: as many bytes as compactions cost it more where values are in memtables.
+const ABSORBED_PERCENT: u64 = 15;
+/// The same while values are separated at write.
+const STILL_ABSORBED_PERCENT: u64 = 25;
 /// Scans have ended once they would waste less than this part, one in so many, of what is written,
 /// if all values were strewn.
 const SCANNED_PART: u64 = 2;
@@ -50,6 +69,12 @@ pub struct SeparationEvidence {
     pub scanned: u64,
     /// What it cost them that some were.
     pub waste: u64,
+    /// The bytes of values that were put. They were written, unless newer ones hid them before.
+    pub put: u64,
+    /// Those of them that were put while writers were delayed for space.
+    pub delayed: u64,
+    /// Those of them that memtables absorb if they have all values.
+    pub absorbed: u64,
 }
 
 impl SeparationEvidence {
@@ -59,24 +84,29 @@ impl SeparationEvidence {
             spared: self.spared.saturating_add(new.spared),
             scanned: self.scanned.saturating_add(new.scanned),
             waste: self.waste.saturating_add(new.waste),
+            put: self.put.saturating_add(new.put),
+            delayed: self.delayed.saturating_add(new.delayed),
+            absorbed: self.absorbed.saturating_add(new.absorbed),
         }
     }
 
     /// Says in words what speaks for `reason` and against it.
     pub fn describe(&self, reason: SeparationReason) -> String {
-        let SeparationEvidence { written, spared, scanned, waste } = *self;
+        let SeparationEvidence { written, spared, scanned, waste, put, delayed, absorbed } = *self;
         if written == 0 {
             return "as each opening begins".to_owned();
         }
         let (verb, scans) = match reason {
             // Values that were written in order cost scans nothing; what if they had not been?
-            SeparationReason::Scanned => ("would cost", scanned),
+            SeparationReason::Scanned | SeparationReason::LogSpared => ("would cost", scanned),
             _ => ("cost", waste),
         };
         let [written, spared, scans] = [written, spared, scans].map(sized);
+        let [put, delayed, absorbed] = [put, delayed, absorbed].map(sized);
         format!(
             "the log of {spared} of {written} flushed is spared; strewn values {verb} scans \
-             {scans}, their order costs {written}"
+             {scans}, their order costs {written}; of {put} put, {delayed} were delayed for \
+             space, and memtables absorb {absorbed}"
         )
     }
 
@@ -87,6 +117,9 @@ impl SeparationEvidence {
             spared: self.spared / 2,
             scanned: self.scanned.min(most) / 2,
             waste: self.waste.min(most) / 2,
+            put: self.put / 2,
+            delayed: self.delayed / 2,
+            absorbed: self.absorbed / 2,
         }
     }
 }
@@ -102,11 +135,17 @@ pub enum SeparationReason {
     LogKept,
     /// At flush, because scans would find those in the log strewn.
     Scanned,
+    /// At write, because writers wait for value GC, and neither scans nor the device lose by it.
+    Delayed,
 }
 
 impl SeparationReason {
-    const ALL: [SeparationReason; 3] =
-        [SeparationReason::LogSpared, SeparationReason::LogKept, SeparationReason::Scanned];
+    const ALL: [SeparationReason; 4] = [
+        SeparationReason::LogSpared,
+        SeparationReason::LogKept,
+        SeparationReason::Scanned,
+        SeparationReason::Delayed,
+    ];
 
     /// Returns the name of the reason, as in statistics and events.
     pub fn name(self) -> &'static str {
@@ -114,6 +153,7 @@ impl SeparationReason {
             SeparationReason::LogSpared => "log_spared",
             SeparationReason::LogKept => "log_kept",
             SeparationReason::Scanned => "scanned",
+            SeparationReason::Delayed => "delayed",
         }
     }
 
@@ -125,34 +165,51 @@ impl SeparationReason {
     /// Returns when values are separated.
     pub fn separation(self) -> Separation {
         match self {
-            SeparationReason::LogKept => Separation::AtWrite,
+            SeparationReason::LogKept | SeparationReason::Delayed => Separation::AtWrite,
             SeparationReason::LogSpared | SeparationReason::Scanned => Separation::AtFlush,
         }
     }
 }
 
-/// Returns of how many of `bytes` bytes of values the device is spared the log, if it is spared
-/// `spared_log_bytes` of `all_bytes`: of the memtables that had them, or of the log of before.
-pub fn spared_part(bytes: u64, spared_log_bytes: u64, all_bytes: u64) -> u64 {
-    let share = spared_log_bytes as f64 / all_bytes.max(1) as f64;
+/// Returns as large a part of `bytes` as `part` is of `all`.
+pub fn part_of(bytes: u64, part: u64, all: u64) -> u64 {
+    let share = part as f64 / all.max(1) as f64;
     (bytes as f64 * share.min(1.0)) as u64
 }
 
 /// Chooses anew; `now` is the choice in force.
 pub fn choose(now: SeparationReason, evidence: &SeparationEvidence) -> SeparationReason {
-    let SeparationEvidence { written, spared, scanned, waste } = *evidence;
-    let percent = if now == SeparationReason::LogSpared { KEPT_PERCENT } else { SPARED_PERCENT };
-    let is_log_spared = spared.saturating_mul(100) >= written.saturating_mul(percent);
+    use SeparationReason::{Delayed, LogKept, LogSpared, Scanned};
+    let SeparationEvidence { written, spared, scanned, waste, put, delayed, absorbed } = *evidence;
+    let spared_percent = match now {
+        LogSpared | Delayed => KEPT_PERCENT,
+        LogKept | Scanned => SPARED_PERCENT,
+    };
+    let is_log_spared = has_percent(spared, written, spared_percent);
+    let would_pay_scans = scanned >= written / SCANNED_PART;
     let are_scanned = match now {
         // Values in order cost scans nothing too much, so the waste says nothing any more.
-        SeparationReason::Scanned => scanned >= written / SCANNED_PART,
+        Scanned => would_pay_scans,
+        // What a flush would have to write, which is more than one of pointers keeps.
+        Delayed => waste >= written.max(put.saturating_sub(absorbed)),
         _ => waste >= written,
     };
+    let loses_at_write = match now {
+        Delayed => are_scanned || has_percent(absorbed, put, STILL_ABSORBED_PERCENT),
+        _ => would_pay_scans || has_percent(absorbed, put, ABSORBED_PERCENT),
+    };
+    let delayed_percent = if now == Delayed { UNDELAYED_PERCENT } else { DELAYED_PERCENT };
     match (is_log_spared, are_scanned) {
-        (true, _) => SeparationReason::LogSpared,
-        (false, true) => SeparationReason::Scanned,
-        (false, false) => SeparationReason::LogKept,
+        (true, _) if has_percent(delayed, put, delayed_percent) && !loses_at_write => Delayed,
+        (true, _) => LogSpared,
+        (false, true) => Scanned,
+        (false, false) => LogKept,
     }
+}
+
+/// Returns true if `part` is at least this percentage of `all`.
+fn has_percent(part: u64, all: u64, percent: u64) -> bool {
+    part.saturating_mul(100) >= all.saturating_mul(percent)
 }
 
 /// The choice of one keyspace, and what is known for the next one.
@@ -167,10 +224,12 @@ pub struct SeparationChoice {
 #[derive(Default)]
 struct Known {
     evidence: SeparationEvidence,
-    /// Bytes that were written since the last choice.
+    /// Bytes that were written since the last choice, or put, if they are separated at write.
     new_bytes: u64,
     /// What the last choice was made from; all 0 before the first.
     chosen_from: SeparationEvidence,
+    /// The bytes of the database that had been delayed, and logged, at the last flush.
+    paced: Option<(u64, u64)>,
 }
 
 impl SeparationChoice {
@@ -192,6 +251,14 @@ impl SeparationChoice {
         (self.reason(), known.chosen_from)
     }
 
+    /// Returns how many of `bytes`, which were put since the last call, were delayed, as
+    /// `delayed` of `logged` bytes of the database were so far. The first call tells nothing.
+    pub fn delayed_part(&self, bytes: u64, delayed: u64, logged: u64) -> u64 {
+        let before = self.known.lock().paced.replace((delayed, logged));
+        let (delayed_before, logged_before) = before.unwrap_or((delayed, logged));
+        part_of(bytes, delayed - delayed_before, logged - logged_before)
+    }
+
     /// Adds what a flush of the keyspace has found, with what scans have cost since the last one.
     /// Returns what is known once so much is new that a choice can be made.
     pub fn add(
@@ -202,7 +269,11 @@ impl SeparationChoice {
         let mut known = self.known.lock();
         let all = known.evidence.with(new);
         known.evidence = all;
-        known.new_bytes += new.written;
+        known.new_bytes += match self.now() {
+            // Of what is put again and again only a little is written, but the log gets all of it.
+            Separation::AtWrite => new.put.max(new.written),
+            _ => new.written,
+        };
         if known.new_bytes < LEAST_EVIDENCE.min(options.memtable_bytes) {
             return None;
         }
@@ -230,13 +301,16 @@ mod tests {
     fn run(lines: &[&str]) -> String {
         let (mut now, mut text) = (SeparationReason::default(), String::new());
         for line in lines {
-            let mut evidence = SeparationEvidence::default();
+            let mut evidence = SeparationEvidence { put: 64 << 20, ..Default::default() };
             for (name, value) in line.split_whitespace().map(pair) {
                 match name {
                     "written" => evidence.written = number(value),
                     "spared" => evidence.spared = number(value),
                     "scanned" => evidence.scanned = number(value),
                     "waste" => evidence.waste = number(value),
+                    "put" => evidence.put = number(value),
+                    "delayed" => evidence.delayed = number(value),
+                    "absorbed" => evidence.absorbed = number(value),
                     _ => panic!("{name}"),
                 }
             }
@@ -253,11 +327,11 @@ mod tests {
     }
 
     #[test]
-    fn values_are_spared_in_proportion() {
+    fn parts_are_in_proportion() {
         for (bytes, spared, memtable, expected) in
             [(800, 1000, 1000, 800), (800, 250, 1000, 200), (800, 1200, 1000, 800), (0, 0, 0, 0)]
         {
-            assert_eq!(spared_part(bytes, spared, memtable), expected, "{spared} of {memtable}");
+            assert_eq!(part_of(bytes, spared, memtable), expected, "{spared} of {memtable}");
         }
     }
 
@@ -270,6 +344,8 @@ mod tests {
             spared,
             scanned,
             waste,
+            put: written,
+            ..SeparationEvidence::default()
         };
         assert_eq!(choice.add(found(10 << 20, 7 << 20, 100, 0), &options), None);
         let known = choice.add(found(10 << 20, 1 << 20, 1000, 16 << 10), &options).unwrap();

@@ -30,9 +30,10 @@ pub enum Separation {
     Off,
     /// The engine chooses between `AtWrite` and `AtFlush` by what it sees: at flush while flushes
     /// replace the log before the device gets it, or while scans find values strewn; otherwise at
-    /// write, as are values of 32 KiB and more in any case. A choice is made after a flush, from at
-    /// least 16 MiB of values or a memtable of them, and an opening begins with `AtFlush`. The
-    /// default.
+    /// write, as are values of 32 KiB and more in any case. While writers wait for value GC, it is
+    /// at write, too, if neither the device nor scans lose by it. A choice is made after a flush,
+    /// from at least 16 MiB of values or a memtable of them, and an opening begins with `AtFlush`.
+    /// The default.
     /// [`KeyspaceStats::separation`](crate::KeyspaceStats::separation) is the choice, and
     /// [`Event::SeparationChosen`](crate::Event::SeparationChosen) tells of another one.
     #[default]

@@ -9,7 +9,7 @@
 
 use crate::base::pointer::SegmentId;
 use crate::env::sync::Mutex;
-use crate::version::separation::spared_part;
+use crate::version::separation::part_of;
 use std::collections::BTreeMap;
 
 /// The share is taken for all of it until so much was removed: less says little.
@@ -101,7 +101,7 @@ impl SparedShare {
         if self.removed < LEAST_REMOVED {
             return bytes;
         }
-        spared_part(bytes, self.unwritten, self.removed)
+        part_of(bytes, self.unwritten, self.removed)
     }
 }
 

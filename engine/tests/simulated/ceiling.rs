@@ -11,15 +11,15 @@ use cleavedb::{
 use std::sync::Mutex;
 use std::time::Duration;
 
-const SEED: u64 = 5;
+pub(crate) const SEED: u64 = 5;
 /// The limit of steps of a run; one that takes more hangs.
-const STEPS: u64 = 30_000_000;
-const KEYS: usize = 6000;
-const VALUE_BYTES: usize = 4000;
+pub(crate) const STEPS: u64 = 30_000_000;
+pub(crate) const KEYS: usize = 6000;
+pub(crate) const VALUE_BYTES: usize = 4000;
 /// Bytes of a key, as `put` makes it.
 const KEY_BYTES: usize = 6;
 /// Bytes that are live. The bounds mean something only for stores that are not tiny.
-const LIVE: u64 = (KEYS * (KEY_BYTES + VALUE_BYTES)) as u64;
+pub(crate) const LIVE: u64 = (KEYS * (KEY_BYTES + VALUE_BYTES)) as u64;
 
 fn options(separation: Separation, memtable_bytes: u64) -> Options {
     let keyspace = KeyspaceOptions {
@@ -38,18 +38,18 @@ fn options(separation: Separation, memtable_bytes: u64) -> Options {
 }
 
 /// The ceiling of a store that has little room, and its settled bound.
-const TIGHT: f64 = 1.3;
+pub(crate) const TIGHT: f64 = 1.3;
 /// What such a store may take above its ceiling on average, per live byte: a quarter of a segment.
 /// Writers are delayed near the ceiling and stopped nowhere.
 const ALLOWANCE: f64 = (256 << 10) as f64 / LIVE as f64;
 /// The same for one segment: with one of eight seeds a writer goes on for so long while the segment
 /// that was moved last is not unlinked yet.
-const ONE_SEGMENT: f64 = 4.0 * ALLOWANCE;
+pub(crate) const ONE_SEGMENT: f64 = 4.0 * ALLOWANCE;
 /// The number of seeds over which a mean is taken.
 const SEEDS: u64 = 8;
 
 /// Returns the options of such a store.
-fn tight(separation: Separation) -> Options {
+pub(crate) fn tight(separation: Separation) -> Options {
     let gc = GcOptions {
         max_space_amplification: TIGHT,
         settled_space_amplification: TIGHT,
@@ -60,11 +60,11 @@ fn tight(separation: Separation) -> Options {
 }
 
 /// One put in so many is synced, and the log with it; `None` if flushes replace the log before.
-type SyncedPart = Option<usize>;
+pub(crate) type SyncedPart = Option<usize>;
 
 const SYNCED_PARTS: [SyncedPart; 2] = [None, Some(16)];
 
-fn put(db: &Db, number: usize, version: usize, synced: SyncedPart) {
+pub(crate) fn put(db: &Db, number: usize, version: usize, synced: SyncedPart) {
     let value = value(number * 31 + version, VALUE_BYTES);
     let is_synced = synced.is_some_and(|part| (number + version).is_multiple_of(part));
     let durability = if is_synced { Durability::Sync } else { Durability::Os };

@@ -8,6 +8,7 @@ mod client;
 mod closing;
 mod collect;
 mod crash;
+mod delayed;
 mod delete_range;
 mod dropping;
 mod encryption;

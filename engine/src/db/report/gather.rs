@@ -200,6 +200,9 @@ impl Db {
                 separation_spared_bytes: evidence.spared,
                 separation_scanned_bytes: evidence.scanned,
                 separation_waste_bytes: evidence.waste,
+                separation_put_bytes: evidence.put,
+                separation_delayed_bytes: evidence.delayed,
+                separation_absorbed_bytes: evidence.absorbed,
             });
         }
         all

@@ -78,7 +78,8 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> String {
          \"memtable_bytes\":{},\"immutable_memtables\":{},\"separation\":\"{}\",\
          \"separation_reason\":{},\"separation_written_bytes\":{},\
          \"separation_spared_bytes\":{},\"separation_scanned_bytes\":{},\
-         \"separation_waste_bytes\":{},\"levels\":[{}]}}",
+         \"separation_waste_bytes\":{},\"separation_put_bytes\":{},\"separation_delayed_bytes\":{},\
+         \"separation_absorbed_bytes\":{},\"levels\":[{}]}}",
         quoted(&keyspace.name),
         keyspace.table_entries,
         keyspace.tombstones,
@@ -91,6 +92,9 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> String {
         keyspace.separation_spared_bytes,
         keyspace.separation_scanned_bytes,
         keyspace.separation_waste_bytes,
+        keyspace.separation_put_bytes,
+        keyspace.separation_delayed_bytes,
+        keyspace.separation_absorbed_bytes,
         joined(levels)
     )
 }

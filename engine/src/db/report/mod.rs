@@ -47,8 +47,8 @@ pub struct KeyspaceStats {
     /// True if the engine has chosen that. Values of 32 KiB and more are separated at write then,
     /// whatever it has chosen for the others.
     pub is_separation_chosen: bool,
-    /// The name of the reason for the engine's choice, if it chooses: `log_spared`, `log_kept` or
-    /// `scanned`, as in [`Event::SeparationChosen`](crate::Event::SeparationChosen).
+    /// The name of the reason for the engine's choice, if it chooses: `log_spared`, `log_kept`,
+    /// `scanned` or `delayed`, as in [`Event::SeparationChosen`](crate::Event::SeparationChosen).
     pub separation_reason: Option<&'static str>,
     /// Bytes of values that were flushed when that choice was made or confirmed last, earlier ones
     /// counted half; 0 before the first choice. To write so much is what order for scans costs.
@@ -60,6 +60,13 @@ pub struct KeyspaceStats {
     pub separation_scanned_bytes: u64,
     /// What reads of strewn values did cost scans, likewise.
     pub separation_waste_bytes: u64,
+    /// Bytes of the values of 256 bytes and more that were put in the same time. What newer ones
+    /// hid before the flush was not written.
+    pub separation_put_bytes: u64,
+    /// Those of them that were put while writers felt the delays for space.
+    pub separation_delayed_bytes: u64,
+    /// Those of them that memtables absorb, or would absorb if they had all values.
+    pub separation_absorbed_bytes: u64,
 }
 
 /// The statistics of one segment, an item of [`Stats::segments`].

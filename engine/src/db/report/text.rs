@@ -77,6 +77,9 @@ impl KeyspaceStats {
             spared: self.separation_spared_bytes,
             scanned: self.separation_scanned_bytes,
             waste: self.separation_waste_bytes,
+            put: self.separation_put_bytes,
+            delayed: self.separation_delayed_bytes,
+            absorbed: self.separation_absorbed_bytes,
         };
         writeln!(
             f,
@@ -282,6 +285,9 @@ mod tests {
             separation_spared_bytes: 16 << 20,
             separation_scanned_bytes: 80 << 20,
             separation_waste_bytes: 1 << 20,
+            separation_put_bytes: 70 << 20,
+            separation_delayed_bytes: 8 << 20,
+            separation_absorbed_bytes: 4 << 20,
             ..KeyspaceStats::default()
         };
         let keyspaces = vec![keyspace(Some("scanned")), keyspace(None)];
@@ -289,13 +295,16 @@ mod tests {
         let expected = "keyspace words: about 0 keys in tables\n  \
                         values separated at_flush by choice: scanned (the log of 16.0 MiB of \
                         64.0 MiB flushed is spared; strewn values would cost scans 80.0 MiB, \
-                        their order costs 64.0 MiB); from 32.0 KiB on at_write\n\
+                        their order costs 64.0 MiB; of 70.0 MiB put, 8.0 MiB were delayed for \
+                        space, and memtables absorb 4.0 MiB); from 32.0 KiB on at_write\n\
                         keyspace words: about 0 keys in tables\n";
         assert_eq!(stats.to_string(), expected);
         assert!(stats.to_json().contains(
             "\"separation\":\"at_flush\",\"separation_reason\":\"scanned\",\
              \"separation_written_bytes\":67108864,\"separation_spared_bytes\":16777216,\
-             \"separation_scanned_bytes\":83886080,\"separation_waste_bytes\":1048576,"
+             \"separation_scanned_bytes\":83886080,\"separation_waste_bytes\":1048576,\
+             \"separation_put_bytes\":73400320,\"separation_delayed_bytes\":8388608,\
+             \"separation_absorbed_bytes\":4194304,"
         ));
         assert!(stats.to_json().contains("\"separation_reason\":null,"));
     }
