@@ -88,7 +88,7 @@ pub enum Event {
     /// separated at flush. Scans would have lost as much time as moving `scanned` bytes takes if
     /// all values had been strewn, and have lost that of `waste`. Of `put` bytes of values,
     /// `delayed` were put while writers were delayed for space, and memtables absorb `absorbed` if
-    /// they have all values.
+    /// they have all values; where operands are merged, all count as absorbed.
     #[non_exhaustive]
     SeparationChosen {
         keyspace: String,

@@ -36,7 +36,7 @@ pub struct RecordBytes {
 }
 
 /// Shorter inline values do not count as put: usual thresholds separate none, and there may be very
-/// many of them.
+/// many of them. The memtable knows no threshold, so what lies between the two counts.
 const COUNTED_BYTES: usize = 256;
 
 /// What is absorbed is kept for each doubling of what was put from so many bytes on.
@@ -46,7 +46,7 @@ const FIRST_MARK_BYTES: u64 = 64 << 10;
 /// because newer entries of the memtable hide it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AbsorbedBytes {
-    /// Bytes of values that could be separated, and of records.
+    /// Bytes of values, short ones excepted, and of records.
     pub put: u64,
     /// Those of them that are hidden.
     pub absorbed: u64,

@@ -66,9 +66,9 @@ const HEAD: u32 = 0;
 /// and each of them costs a cache line.)
 const MAX_LEVELS: usize = 24;
 
-/// The processor has the entries of so many upper levels in its cache: some 2,000 of them. Below, a
-/// search loads entries ahead: an insertion among 600,000, or a look-up, takes an eighth less time
-/// for it (`bench/record/2026-11-29-delayed-writers.md`).
+/// The processor has most entries of the upper levels in its cache: of so many below the highest no
+/// entry is loaded ahead. Among 600,000 entries the four lowest levels are left, and an insertion
+/// or a look-up takes an eighth less time (`bench/record/2026-11-29-delayed-writers.md`).
 const CACHED_LEVELS: usize = 11;
 
 /// The approximate memory of a range tombstone besides its keys: in the list, the summaries and the

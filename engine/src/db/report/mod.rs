@@ -60,12 +60,13 @@ pub struct KeyspaceStats {
     pub separation_scanned_bytes: u64,
     /// What reads of strewn values did cost scans, likewise.
     pub separation_waste_bytes: u64,
-    /// Bytes of the values of 256 bytes and more that were put in the same time. What newer ones
-    /// hid before the flush was not written.
+    /// Bytes of the records, and of inline values of 256 bytes and more, that were put in the same
+    /// time. What newer ones hid before the flush was not written.
     pub separation_put_bytes: u64,
     /// Those of them that were put while writers felt the delays for space.
     pub separation_delayed_bytes: u64,
-    /// Those of them that memtables absorb, or would absorb if they had all values.
+    /// Those of them that memtables absorb, or would absorb if they had all values. Where operands
+    /// are merged, all count.
     pub separation_absorbed_bytes: u64,
 }
 
