@@ -10,6 +10,7 @@ use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::Pick;
 use crate::compaction::{convert, deletions, flush, job, level0, reorganize, stale};
 use crate::events::Event;
+use crate::memtable::AbsorbedBytes;
 use crate::throttle::reads::{Pressure, level0_presses};
 use crate::version::health::JobKind;
 use crate::version::job::JobResult;
@@ -73,10 +74,9 @@ impl Background {
         // Costs of before count for no setting that comes later.
         let (scanned, waste) = keyspace.walks.take_costs();
         let (choice, written) = (&keyspace.choice, flushed.chosen_bytes);
-        let controller = self.committer.stall_controller();
-        let [delayed, logged] = [&controller.delayed_bytes, &controller.log_bytes]
-            .map(|bytes| bytes.load(Ordering::Relaxed));
-        let delayed = choice.delayed_part(flushed.put_bytes, delayed, logged);
+        let AbsorbedBytes { put, absorbed } = flushed.puts;
+        let so_far = self.committer.stall_controller().delayed_and_logged();
+        let delayed = choice.delayed_part(put, so_far);
         if options.separation != Separation::Auto {
             return;
         }
@@ -90,7 +90,6 @@ impl Background {
             }
         };
         let spared = log.likely(replaced);
-        let (put, absorbed) = (flushed.put_bytes, flushed.absorbed_bytes);
         let new = SeparationEvidence { written, spared, scanned, waste, put, delayed, absorbed };
         let Some(evidence) = choice.add(new, &options) else { return };
         let reason = choose(choice.reason(), &evidence);

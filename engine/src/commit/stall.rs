@@ -30,7 +30,7 @@ pub struct WriteStallController {
     /// Bytes of log written since the opening.
     pub log_bytes: AtomicU64,
     /// Those of them that were written while writers felt the delays for space.
-    pub delayed_bytes: AtomicU64,
+    delayed_bytes: AtomicU64,
     /// The value of `log_bytes` at the oldest entry that is not in a table.
     pub head_bytes: AtomicU64,
     /// The number of full segments of the log that wait for their sync.
@@ -200,10 +200,17 @@ impl WriteStallController {
         self.space.bytes_until_delays(self.log_bytes.load(Ordering::Relaxed))
     }
 
+    /// Returns the bytes of log that were written while writers felt the delays for space, and all
+    /// that were written, since the opening.
+    pub fn delayed_and_logged(&self) -> (u64, u64) {
+        (self.delayed_bytes.load(Ordering::Relaxed), self.log_bytes.load(Ordering::Relaxed))
+    }
+
     /// Counts what a commit has written to the log.
     #[inline]
     pub fn note_logged(&self, bytes: u64) {
         let before = self.log_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // The first check alone costs one load while nobody is delayed.
         if self.space.is_on(before) && self.space.get().is_felt(before) {
             self.delayed_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -419,17 +426,15 @@ mod tests {
     fn what_is_written_while_delays_are_felt_counts_as_delayed() {
         let (env, _simulation) = Env::simulated(1);
         let controller = stall_controller(&env);
-        let counted = || {
-            [&controller.log_bytes, &controller.delayed_bytes].map(|it| it.load(Ordering::Relaxed))
-        };
         controller.note_logged(1 << 40);
-        assert_eq!(counted(), [1 << 40, 0], "nobody is delayed");
+        assert_eq!(controller.delayed_and_logged(), (0, 1 << 40), "nobody is delayed");
         controller.log_bytes.store(1000, Ordering::Relaxed);
         controller.space.set(SpacePace { soft_bytes: 1000, width_bytes: 1000, ..steep(100.0) });
         [1, 249, 10].into_iter().for_each(|bytes| controller.note_logged(bytes));
-        assert_eq!(counted(), [1260, 10], "the first 250 wait for a quarter of it at most");
+        let text = "the first 250 wait for a quarter of it at most";
+        assert_eq!(controller.delayed_and_logged(), (10, 1260), "{text}");
         controller.note_logged(1000);
-        assert_eq!(counted(), [2260, 1010]);
+        assert_eq!(controller.delayed_and_logged(), (1010, 2260));
     }
 
     /// Guards that a put which is refused does not wait, or take a place in the queue, before.

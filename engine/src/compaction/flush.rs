@@ -57,10 +57,9 @@ pub struct FlushReport {
     pub chosen_bytes: u64,
     /// Those of them whose log the device was spared, about.
     pub spared_bytes: u64,
-    /// Bytes of the values that were put, short ones excepted.
-    pub put_bytes: u64,
-    /// How much of that memtables with all values would have absorbed.
-    pub absorbed_bytes: u64,
+    /// The values that were put, and how much of them memtables with all values would have
+    /// absorbed.
+    pub puts: AbsorbedBytes,
 }
 
 /// Returns where the head may move once `flushed` are in tables: to the oldest entry that is in no
@@ -150,7 +149,7 @@ pub fn run(
     };
     let split_bytes = committer.log().segment_bytes();
     let merges = keyspace.merging().is_some();
-    let absorbed = absorbed(committer, keyspace, &waiting);
+    let puts = absorbed(committer, keyspace, &waiting);
     let written = match write(runtime, keyspace, &waiting, (seen.clone(), merges), split_bytes) {
         // I9: a memtable has only pointers to large operands, so what comes of them may need more
         // room than the reserve has for a flush. Then they stay as they are.
@@ -159,13 +158,9 @@ pub fn run(
         }
         written => written?,
     };
-    let with_puts = |report| FlushReport {
-        put_bytes: absorbed.put,
-        absorbed_bytes: absorbed.absorbed,
-        ..report
-    };
     if wal_only_end.is_none() {
-        return install(runtime, keyspace, waiting, (log_end, Vec::new()), written).map(with_puts);
+        let report = install(runtime, keyspace, waiting, (log_end, Vec::new()), written)?;
+        return Ok(FlushReport { puts, ..report });
     }
     let newest = newest_seqno(&waiting);
     let memtable_bytes: usize = waiting.iter().map(|memtable| memtable.table.bytes()).sum();
@@ -174,7 +169,7 @@ pub fn run(
     });
     let (report, spared) = replaced?;
     let spared_bytes = part_of(report.chosen_bytes, spared, memtable_bytes as u64);
-    Ok(FlushReport { spared_bytes, ..with_puts(report) })
+    Ok(FlushReport { spared_bytes, puts, ..report })
 }
 
 /// Returns the newest sequence number in memtables, of which the newest comes first.
@@ -322,8 +317,7 @@ fn install(
         dropped: written.dropped,
         chosen_bytes: written.chosen_bytes,
         spared_bytes: 0,
-        put_bytes: 0,
-        absorbed_bytes: 0,
+        puts: AbsorbedBytes::default(),
     };
     debug_assert!(waiting.is_sorted_by(|newer, older| newer.last_seqno() > older.last_seqno()));
     let seqno = newest_seqno(&waiting);

@@ -97,6 +97,9 @@ const AT_FULL_WIDTH: f64 = 4.0;
 /// The greatest factor: however space grows, a byte is delayed by at most this times the time that
 /// GC needs to free one.
 const LARGEST: f64 = 8.0;
+/// A writer feels a delay of this part (one in so many) of the time that value GC needs to free a
+/// byte. It was not measured: over the first quarter of the ramp delays are less.
+const FELT_PART: f64 = 4.0;
 /// The longest delay of a commit: writers slow down and never seem to hang. What exceeds it is not
 /// added to later commits.
 pub const LONGEST: Duration = Duration::from_millis(20);
@@ -190,11 +193,12 @@ impl SpacePace {
         self.nanos_per_byte * (AT_FULL_WIDTH * part * part).min(LARGEST)
     }
 
-    /// Returns true if the delay when `log_bytes` of log were written is one that a writer feels: a
-    /// quarter of the time that value GC needs. GC that rests goes on at the very beginning of the
-    /// delays, so those alone are no sign that it does not keep up.
+    /// Returns true if the delay when `log_bytes` of log were written is one that a writer feels.
+    /// GC that rests goes on at the very beginning of the delays, so those alone are no sign that
+    /// it does not keep up.
     pub fn is_felt(&self, log_bytes: u64) -> bool {
-        log_position(log_bytes) > self.soft_bytes && self.at(log_bytes) * 4.0 >= self.nanos_per_byte
+        let is_on = log_position(log_bytes) > self.soft_bytes;
+        is_on && self.at(log_bytes) * FELT_PART >= self.nanos_per_byte
     }
 
     /// Returns the length of the place in the queue, in nanoseconds, that a commit of `bytes` bytes

@@ -26,6 +26,22 @@ fn facts(allocated_mib: u64, live_mib: u64) -> PaceFacts {
     }
 }
 
+/// Where flushes write no values, none is bounded; what one with values would get is told anyway.
+#[test]
+fn the_bound_of_memtables_with_values_does_not_depend_on_what_flushes_write() {
+    for allocated in [1100, 1250, 1400] {
+        for winnable in [0, 10 * MIB] {
+            let [pointers, values] = [0.0, 1.0].map(|flushed_share| {
+                pace(&PaceFacts { flushed_share, winnable, ..facts(allocated, 1000) })
+            });
+            assert_eq!(pointers.memtable_bytes, u64::MAX);
+            assert!(values.memtable_bytes < 1000 * MIB);
+            assert_eq!(values.inline_memtable_bytes, values.memtable_bytes);
+            assert_eq!(pointers.inline_memtable_bytes, values.memtable_bytes);
+        }
+    }
+}
+
 /// Runs a writer that would overwrite `write` MiB per second against a GC that frees `free` MiB per
 /// second while space is over its mark. Returns the highest space as a multiple of the live bytes,
 /// and the share of its wish that the writer got.

@@ -13,7 +13,7 @@
 //! five times as many for each put. While writers wait for value GC (I10), they wait for that time.
 //! So values are separated at write then, if neither scans nor the device lose by it: the device
 //! does where memtables absorb much of what is written, as with skewed updates. Uniform overwrites
-//! of 1 and 4 KiB in 512 MiB are 1.2 to 1.3 times as fast for it, and cost the device less
+//! of 1 and 4 KiB in 512 MiB are some 1.2 times as fast for it, and cost the device less
 //! (`bench/record/2026-11-29-delayed-writers.md`).
 //!
 //! Overwrites speak for neither time by themselves. Where the log is not spared, the device has had
@@ -253,12 +253,12 @@ impl SeparationChoice {
         (self.reason(), known.chosen_from)
     }
 
-    /// Returns how many of `bytes`, which were put since the last call, were delayed, as
-    /// `delayed` of `logged` bytes of the database were so far. The first call returns 0.
-    pub fn delayed_part(&self, bytes: u64, delayed: u64, logged: u64) -> u64 {
-        let before = self.known.lock().paced.replace((delayed, logged));
-        let (delayed_before, logged_before) = before.unwrap_or((delayed, logged));
-        part_of(bytes, delayed - delayed_before, logged - logged_before)
+    /// Returns how many of `bytes`, which were put since the last call, were delayed: as large a
+    /// part as of what the database logged since, if `so_far` are all bytes that were delayed and
+    /// all that were logged. The first call returns 0.
+    pub fn delayed_part(&self, bytes: u64, so_far: (u64, u64)) -> u64 {
+        let before = self.known.lock().paced.replace(so_far).unwrap_or(so_far);
+        part_of(bytes, so_far.0 - before.0, so_far.1 - before.1)
     }
 
     /// Adds what a flush of the keyspace has found, with what scans have cost since the last one.
@@ -393,9 +393,9 @@ mod tests {
     #[test]
     fn what_was_delayed_is_told_from_one_flush_to_the_next() {
         let choice = SeparationChoice::default();
-        assert_eq!(choice.delayed_part(800, 500, 1000), 0, "what was before its time");
-        assert_eq!(choice.delayed_part(800, 600, 1400), 200);
-        assert_eq!(choice.delayed_part(800, 600, 1500), 0);
-        assert_eq!(choice.delayed_part(800, 700, 1600), 800);
+        assert_eq!(choice.delayed_part(800, (500, 1000)), 0, "what was before its time");
+        assert_eq!(choice.delayed_part(800, (600, 1400)), 200);
+        assert_eq!(choice.delayed_part(800, (600, 1500)), 0);
+        assert_eq!(choice.delayed_part(800, (700, 1600)), 800);
     }
 }

@@ -230,6 +230,25 @@ fn why(db: &Db) -> (&'static str, [u64; 4]) {
     (keyspace.separation_reason.unwrap(), evidence)
 }
 
+/// A flush merges operands, so memtables absorb them, although none hides another one.
+#[test]
+fn operands_count_as_absorbed() {
+    for merge_operator in [None, Some(cleavedb::merge_operators::APPEND.to_owned())] {
+        let dir = common::dir();
+        let keyspace =
+            KeyspaceOptions { merge_operator: merge_operator.clone(), ..options().keyspace };
+        let db = Db::builder(dir.path()).options(Options { keyspace, ..options() }).open().unwrap();
+        put(&db, 1000, 0..2, Durability::Os);
+        let told = &db.stats().keyspaces[0];
+        let (put, absorbed) = (told.separation_put_bytes, told.separation_absorbed_bytes);
+        assert!(put > told.separation_written_bytes / 2, "{put}");
+        match merge_operator {
+            None => assert!(absorbed < put / 2, "{absorbed} of {put}"),
+            Some(_) => assert_eq!(absorbed, put),
+        }
+    }
+}
+
 /// Statistics said what was chosen, and nobody could tell why.
 #[test]
 fn the_reason_and_its_evidence_are_told() {
