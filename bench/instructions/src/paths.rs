@@ -10,7 +10,7 @@ use std::path::Path;
 type HotPath = fn(&Path) -> Result<u64>;
 
 /// All paths: the name and the run of each.
-pub(crate) const PATHS: [(&str, HotPath); 10] = [
+pub(crate) const PATHS: [(&str, HotPath); 11] = [
     ("get-memtable", get_memtable),
     ("get-cached", get_cached),
     ("get-separated", get_separated),
@@ -21,6 +21,7 @@ pub(crate) const PATHS: [(&str, HotPath); 10] = [
     ("flush", flush),
     ("merge", merge),
     ("relocation", relocation),
+    ("liveness-scan", liveness_scan),
 ];
 
 /// Pairs of a store, and operations of most paths.
@@ -186,4 +187,23 @@ fn relocation(dir: &Path) -> Result<u64> {
     })?;
     assert!(moved > PAIRS / 3, "only {moved} records were moved");
     Ok(moved)
+}
+
+/// A collection that finds next to nothing dead, for each entry that it walks over. Half of the
+/// pointers lead to where their records were before they were moved.
+fn liveness_scan(dir: &Path) -> Result<u64> {
+    let values = SampleValues::of(SEPARATED_BYTES);
+    let (db, keyspace) = in_memory(dir, &values, PAIRS)?;
+    fill(&db, &keyspace, &values, strewn(PAIRS).filter(|number| number % 2 == 0))?;
+    db.compact()?;
+    assert!(db.gc()?.values_moved > PAIRS / 3, "too few records were moved");
+    fill(&db, &keyspace, &values, strewn(PAIRS).filter(|number| number % 64 == 0))?;
+    db.wait_idle()?;
+    let mut moved = 0;
+    measured_part(&mut || {
+        moved = db.gc()?.values_moved;
+        Ok(())
+    })?;
+    assert_eq!(moved, 0, "there is too little garbage for a record to be moved");
+    Ok(PAIRS)
 }

@@ -11,9 +11,9 @@ use std::io::{BufRead, Read};
 use std::mem;
 use std::path::PathBuf;
 
-/// The longest line in bytes: a value of 1 GiB with every byte escaped fits, and a file without
-/// newlines does not fill the memory.
-const MAX_LINE_BYTES: u64 = 5 << 30;
+/// The longest text of a record in bytes: a value of 1 GiB with every byte escaped fits, and a file
+/// without newlines does not fill the memory.
+pub(super) const MAX_RECORD_TEXT: u64 = 5 << 30;
 
 /// The records of a text, line by line. Empty lines are skipped.
 pub(super) struct Lines {
@@ -41,7 +41,7 @@ impl Lines {
     /// Reads a line into the buffer, without its newline; returns false at the end of the text.
     fn advance(&mut self) -> Result<bool> {
         self.buffer.clear();
-        let mut limited = self.input.by_ref().take(MAX_LINE_BYTES);
+        let mut limited = self.input.by_ref().take(MAX_RECORD_TEXT);
         let read = limited.read_until(b'\n', &mut self.buffer);
         let read = read.map_err(|error| Error::io("read", &self.name, error))?;
         if read == 0 {
@@ -50,7 +50,7 @@ impl Lines {
         self.line += 1;
         if self.buffer.last() == Some(&b'\n') {
             self.buffer.pop();
-        } else if read as u64 == MAX_LINE_BYTES {
+        } else if read as u64 == MAX_RECORD_TEXT {
             return Err(Error::invalid_argument("the line is longer than the largest record"));
         }
         if self.buffer.last() == Some(&b'\r') && !self.fields.raw {

@@ -96,6 +96,7 @@ impl Rows {
 
     /// Reads the next row; returns false at the end.
     fn advance(&mut self) -> Result<bool> {
+        self.reader.get_mut().begin_row();
         let more = self.reader.read_byte_record(&mut self.row);
         more.map_err(|error| failed(error, &self.name))
     }

@@ -108,8 +108,8 @@ fn a_liveness_scan_is_due_when_space_may_be_over_its_bound() {
     live.count(counted(640, written(600, 0)));
     live.count(counted(640, written(640, 0)));
     assert!(!live.is_liveness_scan_due(&need(2000, written(640, 0))), "nothing has changed");
-    assert!(!live.is_liveness_scan_due(&need(2000, written(687, 0))), "little has changed");
-    assert!(live.is_liveness_scan_due(&need(2000, written(688, 0))), "a quarter of the slack");
+    assert!(!live.is_liveness_scan_due(&need(2000, written(719, 0))), "little has changed");
+    assert!(live.is_liveness_scan_due(&need(2000, written(720, 0))), "128 bytes for each entry");
     assert!(!live.is_liveness_scan_due(&need(700, written(736, 0))), "the bound holds in any case");
     let exhausted = |put| LivenessScanNeed { exhausted: true, ..need(2000, written(put, 0)) };
     assert!(live.is_liveness_scan_due(&exhausted(650)), "nothing is left to free");
@@ -157,13 +157,30 @@ fn a_liveness_scan_is_due_when_space_may_be_over_its_bound() {
         ..need(700, written(649, 0))
     };
     assert!(!live.is_liveness_scan_due(&overwritten));
-    let allowance = 256 * MIB;
+    let allowance = 512 * MIB;
     let allowed = |put| LivenessScanNeed {
         bounds: SpaceBounds { allowance, ..BOUNDS },
         ..need(2000, written(put, 0))
     };
-    assert!(live.is_liveness_scan_due(&allowed(704)), "a quarter of the allowance");
-    assert!(!live.is_liveness_scan_due(&allowed(703)));
+    assert!(live.is_liveness_scan_due(&allowed(768)), "a quarter of the allowance");
+    assert!(!live.is_liveness_scan_due(&allowed(767)));
+}
+
+/// Small values have many entries below a tight ceiling, and scans of all of them took a quarter of
+/// the processor time.
+#[test]
+fn a_liveness_scan_serves_longer_where_it_passes_over_many_entries() {
+    let renewed_after = |record_bytes: u64| {
+        let live_bytes = 640 * MIB;
+        let live_records = live_bytes / record_bytes;
+        let mut live = LiveEstimate::default();
+        live.count(LiveCount { live_bytes, live_records, written: written(600, 0) });
+        live.count(LiveCount { live_bytes, live_records, written: written(640, 0) });
+        (0..).find(|&mib| live.is_liveness_scan_due(&need(2000, written(640 + mib, 0))))
+    };
+    assert_eq!(renewed_after(4096), Some(48), "a quarter of the slack of 192 MiB");
+    assert_eq!(renewed_after(1024), Some(80), "128 bytes for each entry");
+    assert_eq!(renewed_after(128), Some(96), "half of the slack at most");
 }
 
 /// Scans of small stores had their values put in order in two large pieces, for each of which value
