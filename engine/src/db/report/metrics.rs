@@ -7,7 +7,7 @@ use std::fmt::{Display, Write};
 use std::time::Duration;
 
 /// The numbers that tell a state. All others only grow.
-const GAUGES: [&str; 25] = [
+const GAUGES: [&str; 27] = [
     "background_limit_bytes_per_second",
     "cache_bytes",
     "cache_capacity_bytes",
@@ -27,6 +27,8 @@ const GAUGES: [&str; 25] = [
     "relocation_bytes",
     "relocations",
     "replay_bytes",
+    "scan_cost_bytes",
+    "scan_cost_ranges",
     "snapshots",
     "unpinned_tables",
     "unreadable_unpinned_tables",
@@ -293,6 +295,7 @@ mod tests {
         assert_eq!(samples["cleavedb_entries_written_total"], 2.0);
         assert_eq!(samples["cleavedb_flushes_total"], 2.0);
         assert_eq!(samples["cleavedb_read_only"], 0.0);
+        assert_eq!(samples["cleavedb_scan_cost_bytes"], 0.0, "it falls again, so it is a gauge");
         assert_eq!(samples["cleavedb_level_tables{keyspace=\"default\",level=\"0\"}"], 1.0);
         assert_eq!(samples["cleavedb_keyspace_entries{keyspace=\"a \\\"b\\\" \\\\ c\"}"], 1.0);
         assert_eq!(samples["cleavedb_write_stalls_total{reason=\"space_ceiling\"}"], 0.0);
