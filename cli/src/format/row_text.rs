@@ -80,7 +80,7 @@ impl Read for RowText {
 
 /// The error of a row that is still not over in this line.
 fn too_long(line: u64) -> io::Error {
-    let what = format!("the row that goes on in line {line} is too long; a quote is not closed");
+    let what = format!("the row that goes on in line {line} is longer than any record");
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
@@ -98,7 +98,7 @@ mod tests {
         let all = |room| text("\"ab\ncd\nef\n", room).read_to_end(&mut Vec::new());
         assert_eq!(all(10).unwrap(), 10, "it has just room");
         let error = all(9).unwrap_err().to_string();
-        assert!(error.contains("goes on in line 3 is too long"), "{error}");
+        assert!(error.contains("goes on in line 3 is longer"), "{error}");
         let mut endless = RowText { room: 99, ..RowText::new(Box::new(Repeated), false) };
         assert!(endless.next_line().is_err());
         assert!(endless.line.len() <= 100, "a line without an end is not read to its end");

@@ -7,7 +7,7 @@ use crate::text;
 use cleavedb::{Error, Result};
 use csv::{ByteRecord, QuoteStyle, Reader, ReaderBuilder, Terminator, WriterBuilder};
 use std::borrow::Cow;
-use std::io::BufRead;
+use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 
 /// The columns of a row that become the value.
@@ -275,6 +275,11 @@ fn not_text(quoted: &str) -> Error {
 
 fn failed(error: csv::Error, name: &Path) -> Error {
     match error.into_kind() {
+        csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Error::invalid_argument(error.to_string())
+                .in_file(name)
+                .advise("correct it and load again; in CSV, a quote may not be closed")
+        }
         csv::ErrorKind::Io(error) => Error::io("read", name, error),
         other => Error::invalid_argument(format!("these are no rows: {other:?}"))
             .in_file(name)

@@ -92,14 +92,15 @@ impl Background {
     /// Waits until a job ends, writers begin to be delayed, or it is time for another look.
     fn wait_for_news(&self, mode: Mode) {
         let controller = self.committer.stall_controller();
-        let is_quick = controller.reserve.is_low() || matches!(mode, Mode::Busy | Mode::Spare);
+        // While the database is idle nobody puts anything, nor while puts are refused.
+        let is_put = matches!(mode, Mode::Busy | Mode::Spare);
+        let is_quick = controller.reserve.is_low() || is_put;
         let longest = if is_quick { SPACE_CHECK_INTERVAL } else { RECHECK_INTERVAL };
         let clock = &self.runtime.env.clock;
         let until = clock.now() + longest;
         let mut state = self.state.lock();
         while !state.closing {
-            // Nobody puts anything while the database is idle.
-            let before = if is_quick { controller.bytes_until_delays() } else { 0 };
+            let before = if is_put { controller.bytes_until_delays() } else { 0 };
             let time = time_to_look(before, clock.left(until));
             let timed_out;
             (state, timed_out) = self.changed.wait_timeout(state, time);
@@ -205,7 +206,7 @@ impl Background {
             return Mode::Low;
         }
         // What scans have paid for does not wait for processor time that nobody wants.
-        let is_asked = self.collector.asked_room() > 0;
+        let is_asked = self.collector.room().asked() > 0;
         let (is_ordering, has_ordered) = self.order_of_values(now);
         if is_ordering || has_ordered && !is_asked {
             return Mode::Busy;

@@ -93,7 +93,7 @@ impl SeparationEvidence {
     /// Says in words what speaks for `reason` and against it.
     pub fn describe(&self, reason: SeparationReason) -> String {
         let SeparationEvidence { written, spared, scanned, waste, put, delayed, absorbed } = *self;
-        if written == 0 {
+        if (written, put) == (0, 0) {
             return "as each opening begins".to_owned();
         }
         let (verb, scans) = match reason {
@@ -277,11 +277,24 @@ impl SeparationChoice {
             _ => new.written,
         };
         let least = LEAST_EVIDENCE.min(options.memtable_bytes);
-        if known.new_bytes < least || all.written == 0 {
+        if all.written == 0 && !self.is_absorbed(&all) {
+            // It tells nothing of values to separate, but must not count for ever.
+            known.evidence = if all.put >= least { all.halved() } else { all };
+            return None;
+        }
+        if known.new_bytes < least {
             return None;
         }
         (known.evidence, known.new_bytes) = (all.halved(), 0);
         Some(all)
+    }
+
+    /// Returns true if values are separated at write for the delays of writers, although memtables
+    /// absorb too many, or all of them.
+    fn is_absorbed(&self, evidence: &SeparationEvidence) -> bool {
+        let SeparationEvidence { put, absorbed, .. } = *evidence;
+        let is_delayed = self.reason() == SeparationReason::Delayed;
+        is_delayed && put > 0 && has_percent(absorbed, put, STILL_ABSORBED_PERCENT)
     }
 
     /// Makes a choice from this evidence; returns true if the reason is another one than before,
@@ -387,7 +400,25 @@ mod tests {
         choice.set(SeparationReason::Delayed, put);
         assert_eq!(choice.add(none, &options), None, "nothing says anything");
         let known = choice.add(little, &options).unwrap();
-        assert_eq!((known.put, known.written), (2 * LEAST_EVIDENCE, 1000));
+        assert_eq!((known.put, known.written), (3 * LEAST_EVIDENCE / 2, 1000), "half counts");
+    }
+
+    /// What is put and deleted within one memtable leaves nothing that is written.
+    #[test]
+    fn where_all_is_absorbed_values_are_separated_at_flush_again() {
+        let options = KeyspaceOptions::default();
+        let put = LEAST_EVIDENCE;
+        let all = SeparationEvidence { put, absorbed: put, delayed: put, ..Default::default() };
+        let choice = SeparationChoice::default();
+        assert_eq!(choice.add(all, &options), None, "at flush there is nothing to choose");
+        for _ in 0..9 {
+            choice.add(all, &options);
+        }
+        assert!(choice.known.lock().evidence.put <= 2 * put, "it does not count for ever");
+        choice.set(SeparationReason::Delayed, all);
+        let known = choice.add(all, &options).unwrap();
+        assert_eq!(choose(SeparationReason::Delayed, &known), SeparationReason::LogSpared);
+        assert_ne!(known.describe(SeparationReason::LogSpared), "as each opening begins");
     }
 
     #[test]

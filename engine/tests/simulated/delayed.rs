@@ -47,3 +47,24 @@ fn uniform_updates_are_separated_at_write_while_writers_are_delayed() {
         });
     }
 }
+
+/// Memtables that may be larger than the log that is left unsynced are full before near a tight
+/// ceiling. The choice took all of their log for kept once values were separated at write, and
+/// stayed there whatever was overwritten.
+#[test]
+fn memtables_that_space_keeps_small_spare_the_log_whatever_is_allowed() {
+    let mut options = tight(Separation::Auto);
+    options.segment_bytes = 3 << 20;
+    options.keyspace.memtable_bytes = 8 << 20;
+    for seed in SEED..SEED + 4 {
+        simulate(seed, STEPS, |env, simulation| {
+            let db = open(env, options.clone());
+            (0..KEYS).for_each(|number| put(&db, number, 0, None));
+            db.wait_idle().unwrap();
+            overwrite(&db, simulation, KEYS, 1..4 * KEYS);
+            assert_eq!(choice(&db), (Separation::AtWrite, "delayed"), "seed {seed}");
+            overwrite(&db, simulation, 50, 4 * KEYS..8 * KEYS);
+            assert_eq!(choice(&db), (Separation::AtFlush, "log_spared"), "seed {seed}");
+        });
+    }
+}
