@@ -144,7 +144,7 @@ impl Background {
         let is_full = full.is_some();
         if is_full {
             // What scans wait for does not run before levels are in shape.
-            self.collector.ask_for_room(0);
+            self.collector.room().ask(0);
         }
         if let Some(claimed) = full.and_then(|chosen| state.claim(chosen)) {
             return Some(BackgroundWork::Compact(claimed));
@@ -160,7 +160,7 @@ impl Background {
             true => None,
             false => {
                 let (found, room) = self.find_optional(&resting, state);
-                self.collector.ask_for_room(room);
+                self.collector.room().ask(room);
                 found
             }
         };
@@ -266,7 +266,7 @@ impl Background {
                     // The next one waits until value GC has counted what this one wrote. A
                     // compaction of L0 wrote no values.
                     if moved > 0 {
-                        self.collector.forget_room();
+                        self.collector.room().forget();
                     }
                 }
             }

@@ -204,7 +204,7 @@ impl Background {
             // A closing session does not take longer than it must, and value GC rests by then.
             CompactionReason::Deletions => job::run(runtime, keyspace, levels, pick, seen, None)?,
             _ => {
-                let (account, out) = (self.collector.room_account(), self.room_to_move(pick));
+                let (account, out) = (self.collector.room().account(), self.room_to_move(pick));
                 let segment_bytes = self.committer.log().segment_bytes();
                 let take_in = || account.take(out.min(segment_bytes));
                 let room = HomingRoom { out, take_in: &take_in, segment_bytes };

@@ -39,7 +39,7 @@ impl Background {
             return (None, 0);
         };
         let version = self.runtime.set.current();
-        let (room, mut asked_room) = (self.collector.room(), 0);
+        let (room, mut asked_room) = (self.collector.room().left(), 0);
         let turn: CompactionTurn = (JobKind::OptionalCompaction, state.compacted_last);
         let found = self.find_compaction(resting, turn, |keyspace, view| {
             let demand = demands.worth_a_look(keyspace.id, version.number)?;
@@ -50,7 +50,7 @@ impl Background {
                 demand: &demand,
                 is_sorted: &|id: SegmentId| scan_order::is_sorted(&version, id),
                 room: room.min(most_bytes()),
-                most_room: self.collector.most_room().min(most_bytes()),
+                most_room: self.collector.room().most().min(most_bytes()),
                 segment_bytes: segment_bytes.min(scan_order::MAX_PIECE_BYTES),
                 flushes,
             };

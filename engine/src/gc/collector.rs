@@ -95,17 +95,11 @@ pub struct Collector {
     /// True while space nears the ceiling and only merging tables frees any.
     wants_merges: AtomicBool,
     room: SpaceRoom,
-    /// The most that `room` can become, as of the last step.
-    most_room: AtomicU64,
-    /// The room that a job waits for; 0 if none does.
-    asked_room: AtomicU64,
 }
 
 #[derive(Default)]
 struct CollectorState {
     knowledge: Knowledge,
-    /// True once a liveness scan has succeeded.
-    is_counted: bool,
     /// True if anything was freed since the last liveness scan began.
     has_freed: bool,
     /// The liveness scan that another thread runs, if there is one.
@@ -164,35 +158,12 @@ impl Collector {
             collections: AtomicU64::new(0),
             wants_merges,
             room: SpaceRoom::default(),
-            most_room: AtomicU64::new(0),
-            asked_room: AtomicU64::new(0),
         }
     }
 
-    /// Returns the bytes by which space may grow before GC becomes urgent if nothing is flushed, as
-    /// of the last step; 0 while that is unknown.
-    pub fn room(&self) -> u64 {
-        self.room.left()
-    }
-
-    /// Returns the most that [`Collector::room`] can become, as GC makes it where garbage takes it.
-    pub fn most_room(&self) -> u64 {
-        self.most_room.load(Ordering::Relaxed)
-    }
-
-    /// Sets the room that a job waits for. [`Mode::Spare`] makes it where garbage takes it.
-    pub fn ask_for_room(&self, bytes: u64) {
-        self.asked_room.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Returns the room that a job waits for; 0 if none does.
-    pub fn asked_room(&self) -> u64 {
-        self.asked_room.load(Ordering::Relaxed)
-    }
-
-    /// Forgets how much room there is until the next step, because a job has taken some.
-    pub fn forget_room(&self) {
-        self.room.note(0);
+    /// Returns the room that jobs may take.
+    pub fn room(&self) -> &SpaceRoom {
+        &self.room
     }
 
     /// Returns the flag that is true while the user pauses GC; it also ends a liveness scan under
@@ -256,7 +227,7 @@ impl Collector {
         let tidied = state.tidy.run(&self.runtime.set)?;
         self.runtime.check_closing()?;
         let advanced = if self.is_blind() {
-            self.forget_room();
+            self.room.forget();
             state.give_up_liveness_scan();
             self.let_writers_go(&mut state);
             CollectorStep::Rested
@@ -340,7 +311,7 @@ impl Collector {
         }
         if !group.is_empty() {
             self.relocate(state, group)?;
-            if self.asked_room() > 0 {
+            if self.room.asked() > 0 {
                 // The job that waits for it looks once this step is over.
                 self.note_room(&self.situation(state, self.facts(state)?, now.mode));
             }
@@ -383,7 +354,7 @@ impl Collector {
         let punched_first = self.punch_all(state);
         state.tidy.run(&self.runtime.set)?;
         // A liveness scan that begins now finds more than the one under way.
-        state.counting = None;
+        state.give_up_liveness_scan();
         self.quarantine.lock().end_rests(self.runtime.env.clock.now());
         let facts = self.facts(state)?;
         // Segments that are closed from now on do not count: beside writers there would be no end.

@@ -41,11 +41,6 @@ impl<'a> CopySource<'a> {
     pub fn new(reader: VictimReader, list: &'a RecordList) -> Self {
         CopySource { reader: Arc::new(reader), list, moved: Vec::with_capacity(list.len()) }
     }
-
-    /// Returns true if nothing in the segment is live.
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
 }
 
 /// Copies the records of `sources` in the order of keys, except those that died since they were

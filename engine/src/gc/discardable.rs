@@ -8,7 +8,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::gc::facts::{Gain, How, PunchCost, SegmentFacts, SpaceFacts};
-use crate::gc::live_estimate::SinceScan;
+use crate::gc::live_estimate::{HURRY_PART, LATEST_RENEW_PART, SinceScan};
 use crate::gc::picker::Mode;
 use crate::gc::punch::runs::LEAST_PUNCHED_RECORD;
 use crate::gc::settings::GcOptions;
@@ -63,14 +63,6 @@ impl FromStr for CollectDiscardable {
         }
     }
 }
-
-/// While users write, a liveness scan begins for discardable segments once this part (one in this
-/// many) of the garbage that the ratio allows, and at most of the live bytes, may have died: as for
-/// the settled bound, there is no hurry.
-const RENEW_PART: u64 = 2;
-/// It never begins for less than this part (one in this many) of what all files take, however
-/// little is live.
-const LEAST_PART: u64 = 64;
 
 /// To move a segment has to win this part of the share of garbage that makes it discardable.
 const LEAST_WON_PART: f64 = 2.0;
@@ -169,10 +161,11 @@ fn is_freeable(segment: &SegmentFacts) -> bool {
 
 /// Returns the bytes that have to die before a liveness scan makes a difference, where segments are
 /// freed at `ratio`: if all of `live` bytes lie in segments with just less garbage than that, the
-/// garbage is `ratio / (1 - ratio)` of them.
+/// garbage is `ratio / (1 - ratio)` of them. As for the settled bound, there is no hurry, so half
+/// of that; and never less than a 64th of what all files take, however little is live.
 fn enough(ratio: f64, live: u64, allocated: u64) -> u64 {
     let slack = (live as f64 * (ratio / (1.0 - ratio)).min(1.0)) as u64;
-    (slack / RENEW_PART).max(allocated / LEAST_PART)
+    (slack / LATEST_RENEW_PART).max(allocated / HURRY_PART)
 }
 
 #[cfg(test)]

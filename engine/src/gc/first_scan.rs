@@ -6,15 +6,14 @@
 use crate::gc::bounds::SpaceBounds;
 use crate::gc::discardable::DiscardableRule;
 use crate::gc::facts::SpaceFacts;
-use crate::gc::live_estimate::Written;
+use crate::gc::live_estimate::{HURRY_PART, Written};
 use crate::gc::picker::Mode;
 use crate::version::levels::LEVELS;
 use crate::version::view::View;
 
-/// A process counts once it put this part of what the store takes, or when idle...
+/// A process counts once it put this part (one in this many) of what the store takes, or, when
+/// idle, the `HURRY_PART`.
 const PUT_PART: u64 = 16;
-/// ...this part.
-const IDLE_PUT_PART: u64 = 64;
 
 /// Returns true if the first liveness scan is due, where `written` is what users wrote since the
 /// opening. In `mode` GC is neither off nor paused.
@@ -33,7 +32,7 @@ pub fn is_first_scan_due(
     let live = facts.referenced_bytes().saturating_sub(hidden);
     let start = |mode| bounds.of(mode, live).start();
     let start = if is_asked { start(mode).min(start(Mode::Spare)) } else { start(mode) };
-    let part = if is_idle { IDLE_PUT_PART } else { PUT_PART };
+    let part = if is_idle { HURRY_PART } else { PUT_PART };
     mode == Mode::Low
         || facts.allocated() > start
         || written.put_bytes > facts.allocated() / part

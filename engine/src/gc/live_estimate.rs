@@ -43,6 +43,11 @@ pub struct LiveEstimate {
 const LEAST_SAMPLE_PART: u64 = 100;
 
 impl LiveEstimate {
+    /// Returns true once a liveness scan has told something.
+    pub fn is_counted(&self) -> bool {
+        self.scans > 0
+    }
+
     /// Learns what was live at the opening, as far as the first liveness scan still found it.
     pub fn open(&mut self, live_bytes: u64, live_records: u64) {
         self.last = Some(LiveCount { live_bytes, live_records, written: Written::default() });
@@ -173,10 +178,10 @@ const RENEW_PART: u64 = 4;
 const BYTES_PER_ENTRY: u64 = 128;
 /// But at most until this part (one in this many) of the slack was. Of the settled bound's slack it
 /// is always this part: there is no hurry.
-const LATEST_RENEW_PART: u64 = 2;
+pub const LATEST_RENEW_PART: u64 = 2;
 /// Once its findings are used up, or while the database is idle, a liveness scan serves until this
 /// part (one in this many) of the live bytes was rewritten.
-const HURRY_PART: u64 = 64;
+pub const HURRY_PART: u64 = 64;
 /// Where a job waits for room, a liveness scan serves until it may find that, and until this part
 /// (one in this many) of the live bytes has died at least.
 const ASKED_PART: u64 = 16;

@@ -6,6 +6,7 @@ use crate::gc::bounds::SpaceMarks;
 use crate::gc::facts::{Gain, How, SegmentFacts, SegmentFault, SpaceFacts};
 use crate::gc::picker::{Mode, Policy};
 use crate::segment::SegmentKind;
+use crate::throttle::ceiling::{LEAST_MEMTABLE_BYTES, SMALL_STORE_BYTES};
 
 /// The advice to flush, by which garbage in the tail of the log becomes collectable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,14 +17,10 @@ pub struct LogTailAdvice {
     pub seals_active: bool,
 }
 
-/// Databases of fewer bytes than this are not flushed for the sake of their space.
-const TINY_BYTES: u64 = 16 << 20;
-/// Least garbage, in bytes, that justifies a flush under load.
-const LEAST_FLUSH_BYTES: u64 = 4 << 20;
 /// Least garbage, in bytes, that justifies a flush while the database is idle.
 const LEAST_IDLE_FLUSH_BYTES: u64 = 1 << 20;
 /// Least part (one in this many) of all allocated bytes that justifies a flush under load; the
-/// larger of this and `LEAST_FLUSH_BYTES` counts.
+/// larger of this and `LEAST_MEMTABLE_BYTES` counts.
 const LEAST_FLUSH_PART: u64 = 50;
 /// Least part (one in this many) of all allocated bytes that justifies a flush when the disk is
 /// almost full; never more than `LEAST_IDLE_FLUSH_BYTES`.
@@ -34,8 +31,6 @@ const LONG_TAIL_PART: u64 = 4;
 /// A long tail is left alone if less than this part (one in this many) of it is garbage, as the
 /// frames around small records are.
 const LEAST_GARBAGE_PART: u64 = 8;
-/// Least bytes of a tail that counts as too long; below it flushes would be many and small.
-const LEAST_LONG_TAIL: u64 = 16 << 20;
 
 /// The sizes of the tail of the log, which no pick can touch until the log's head has moved past
 /// it.
@@ -117,18 +112,18 @@ pub fn advise(
     let is_pressed = policy.mode != Mode::Spare && allocated > marks.start();
     let is_at_rest = matches!(policy.mode, Mode::Idle | Mode::Low | Mode::Manual);
     let tail = &if is_at_rest || is_pressed { tail.at_rest() } else { *tail };
-    let least = LEAST_FLUSH_BYTES.max(allocated / LEAST_FLUSH_PART);
+    let least = LEAST_MEMTABLE_BYTES.max(allocated / LEAST_FLUSH_PART);
     let worth = match policy.mode {
         Mode::Manual => 1,
         Mode::Low => (allocated / LEAST_LOW_FLUSH_PART).min(LEAST_IDLE_FLUSH_BYTES),
         Mode::Idle => LEAST_IDLE_FLUSH_BYTES,
-        _ if allocated < TINY_BYTES => return None,
+        _ if allocated < SMALL_STORE_BYTES => return None,
         _ => least,
     };
     let written: u64 = tail.written.iter().sum();
     let is_discardable = policy.mode == Mode::Idle
         && tail.all_garbage() as f64 >= policy.discardable.ratio * written as f64;
-    let is_too_long = written > LEAST_LONG_TAIL.max(facts.live_bytes / LONG_TAIL_PART)
+    let is_too_long = written > SMALL_STORE_BYTES.max(facts.live_bytes / LONG_TAIL_PART)
         && tail.all_garbage() >= written / LEAST_GARBAGE_PART;
     let takes_all = matches!(policy.mode, Mode::Manual | Mode::Low);
     if !(is_pressed || is_discardable || is_too_long || takes_all) {

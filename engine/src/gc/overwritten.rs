@@ -40,26 +40,17 @@ struct Recent {
 impl Overwritten {
     /// Collects the entries that are newer than `since`, the sequence number of a liveness scan.
     /// `views` returns a view of each keyspace.
+    ///
+    /// I4, I6: first a number is read up to which everything is durable, then the snapshots are
+    /// listed, and the views are taken last.
     pub fn gather(
         since: SeqNo,
         committer: &Committer,
         snapshots: &Snapshots,
         views: impl FnOnce() -> JobResult<Vec<Arc<View>>>,
     ) -> JobResult<Overwritten> {
-        // I4, I6: in this order.
         let seqno = committer.log().durable();
         let snapshots = snapshots.list();
-        Ok(Overwritten::new(since, seqno, snapshots, views()?))
-    }
-
-    /// Collects what is newer than `since`. `seqno` was read first, and everything up to it was
-    /// durable then; `snapshots`, ascending, were listed after that, and `views` taken last.
-    fn new(
-        since: SeqNo,
-        seqno: SeqNo,
-        snapshots: Vec<SeqNo>,
-        views: Vec<Arc<View>>,
-    ) -> Overwritten {
         assert!(since <= seqno, "I6: what is visible stays visible");
         assert!(snapshots.is_sorted(), "I6: snapshots are looked up by bisection");
         let recent = |view: Arc<View>| {
@@ -67,7 +58,7 @@ impl Overwritten {
             let flushed = tables.filter(|table| table.meta.summary.max_seqno > since);
             (view.keyspace, Recent { flushed: flushed.cloned().collect(), view })
         };
-        Overwritten { seqno, snapshots, keyspaces: views.into_iter().map(recent).collect() }
+        Ok(Overwritten { seqno, snapshots, keyspaces: views()?.into_iter().map(recent).collect() })
     }
 
     /// Returns true if nobody sees `record` any more, now or later. False may also mean that the

@@ -166,7 +166,11 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     }
     let tail = LogTail::of(facts);
     plan.advice = advise(facts, policy, &marks, &tail);
-    promises.extend(plan.advice.map(|it| Promise::of_flush(tail.gain(it))));
+    promises.extend(plan.advice.map(|it| Promise {
+        gain: tail.gain(it),
+        after_look: false,
+        is_discardable: false,
+    }));
     promises.sort_by(|a, b| by_gain(&a.gain, &b.gain));
     let mut need = Need {
         allocated: facts.allocated(),
@@ -232,12 +236,6 @@ struct Promise {
     after_look: bool,
     /// True if it is counted on where the bounds hold, too.
     is_discardable: bool,
-}
-
-impl Promise {
-    fn of_flush(gain: Gain) -> Self {
-        Promise { gain, after_look: false, is_discardable: false }
-    }
 }
 
 /// How much a pick is to win.

@@ -58,6 +58,11 @@ pub fn parts(items: &mut [RecordToMove], most_bytes: u64) -> Vec<&mut [RecordToM
     parts
 }
 
+/// Returns the offset behind a record.
+fn end(item: &RecordToMove) -> u64 {
+    item.record.offset.saturating_add(item.record.length.into())
+}
+
 /// Neighbouring records of one segment, which one read covers.
 pub struct RecordRun<'a> {
     /// The records, in the order of their places.
@@ -74,13 +79,15 @@ pub struct RecordRun<'a> {
 
 impl<'a> RecordRun<'a> {
     fn of(items: &'a [RecordToMove]) -> RecordRun<'a> {
-        let (first, last) = (&items[0], &items[items.len() - 1]);
+        let first = &items[0];
         debug_assert!(
             items.iter().all(|item| item.source == first.source),
             "one read is of one segment"
         );
         let start = first.record.offset - first.record.offset % FILE_BLOCK_BYTES;
-        let needed = (last.record.offset - start) as usize + last.record.length as usize;
+        // I7: by a damaged pointer, a record may end behind the next one.
+        let needed = items.iter().map(end).max().unwrap_or(start) - start;
+        let needed = needed as usize;
         let live = items.iter().map(|item| item.record.length as usize).sum();
         RecordRun { items, source: first.source, start, needed, live }
     }
@@ -144,12 +151,13 @@ impl<'a> RecordRuns<'a> {
     /// Returns the next run, and the records behind it.
     fn split(&self) -> Option<(RecordRun<'a>, &'a [RecordToMove])> {
         let first = self.rest.first()?;
-        let mut end = first.record.offset;
+        let mut last_end = first.record.offset;
         let apart = self.rest.iter().position(|item| {
-            let is_far = item.source != first.source || item.record.offset > end + MAX_GAP_BYTES;
-            end = item.record.offset + u64::from(item.record.length);
+            let is_far =
+                item.source != first.source || item.record.offset > last_end + MAX_GAP_BYTES;
+            last_end = last_end.max(end(item));
             let is_first = item.record.offset == first.record.offset;
-            is_far || !is_first && end - first.record.offset > READ_BYTES as u64
+            is_far || !is_first && last_end - first.record.offset > READ_BYTES as u64
         });
         let (run, behind) = self.rest.split_at(apart.unwrap_or(self.rest.len()));
         Some((RecordRun::of(run), behind))
@@ -202,6 +210,22 @@ mod tests {
     fn a_record_that_is_longer_than_a_part_is_one() {
         let mut items = items(7, 5 << 20, 6 << 20);
         assert!(parts(&mut items, 1 << 20).iter().all(|part| part.len() == 1));
+    }
+
+    /// A record whose pointer is damaged was cut off at the end of the next one.
+    #[test]
+    fn i07_a_record_that_ends_behind_the_next_one_is_read_as_a_whole() {
+        let item = |offset, length| RecordToMove {
+            source: 0,
+            record: LiveRecord { rank: offset, length, offset },
+        };
+        let items = [item(4096, 5000), item(5096, 100)];
+        let run = RecordRun::of(&items);
+        assert_eq!((run.start, run.needed), (4096, 5000));
+        let mut bytes = vec![7; run.len()];
+        run.place(&mut bytes, |item, start| {
+            assert!(start + item.record.length as usize <= run.kept());
+        });
     }
 
     #[test]

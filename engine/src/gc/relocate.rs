@@ -161,9 +161,6 @@ impl<'a> Job<'a> {
         overwritten: &Overwritten,
         memory: CopyMemory<'_>,
     ) -> Result<(), Failure> {
-        if sources.iter().all(|source| source.is_empty()) {
-            return Ok(());
-        }
         let mut output = SegmentOutput::new(self.context, u64::MAX, IoPriority::Gc);
         self.report.bytes_read =
             copying::copy(self.context, sources, overwritten, &mut output, memory)?;
@@ -172,7 +169,7 @@ impl<'a> Job<'a> {
             output.finish()?;
             self.output = Some(output);
         }
-        // Otherwise all records died meanwhile, and the file goes.
+        // Otherwise nothing was live, or all records died meanwhile. If there is a file, it goes.
         Ok(())
     }
 

@@ -49,12 +49,12 @@ pub struct GcOptions {
     pub collect_discardable: CollectDiscardable,
     /// The most memory for lists of live records while segments are collected, in bytes. Default
     /// 128 MiB, or less where the process may use less than 512 MiB. One liveness scan lists
-    /// records in half of it, while the lists of the previous one are still in use: about one and a
-    /// half bytes for each record in a sorted segment if all have one length, three to six if not,
-    /// and some more in the log. Records that are being moved take an eighth as much once more, but
-    /// room for one read at least: a MiB, or the largest of them. With less memory, more liveness
-    /// scans are needed for the same work, each of which reads all keys, and moved values are in
-    /// key order by smaller parts.
+    /// records in half of it, while the lists of the previous one are still in use: 1.25 bytes for
+    /// each record in a sorted segment if all have one length, 3 to 7 if not, or in the log.
+    /// Records that are being moved take an eighth as much once more, but room for one read at
+    /// least: a MiB, or the largest of them. With less memory, more liveness scans are needed for
+    /// the same work, each of which reads all keys, and moved values are in key order by smaller
+    /// parts.
     pub memory_bytes: u64,
     /// Whether to free dead bytes by punching holes into files, where the file system can do that
     /// and it is cheaper than moving what is live: for values from about 16 KiB on, and where those

@@ -63,6 +63,8 @@ impl Knowledge {
                 *found = live;
             }
         }
+        // What was freed meanwhile needs no list.
+        segments.retain(|id, _| version.segments.contains_key(id));
         self.leave_out_holes(version);
     }
 
@@ -159,19 +161,12 @@ impl Knowledge {
 pub fn survey(context: &Runtime, knowledge: &Knowledge, live_bytes: u64) -> Result<SpaceFacts> {
     let version = &context.set.current();
     let liveness_scan = &knowledge.liveness_scan;
+    let mut facts = SpaceFacts { live_bytes, ..SpaceFacts::default() };
     // What newer entries hide is dead if nobody has a snapshot.
-    let unflushed = unflushed(context, context.snapshots.list().is_empty());
-    let mut facts = SpaceFacts {
-        live_bytes,
-        unflushed_bytes: unflushed.bytes,
-        unflushed_log_bytes: unflushed.log_bytes,
-        most_unflushed_bytes: unflushed.most_bytes,
-        sealed_bytes: unflushed.sealed_bytes,
-        // It is read after the memtables, which keep what a flush writes until it is named.
-        flushed_bytes: context.set.unnamed().of(WrittenFrom::Memtables),
-        pointed_bytes: unflushed.records.values().map(|records| records.all).sum(),
-        ..SpaceFacts::default()
-    };
+    let unflushed = add_memtables(&mut facts, context, context.snapshots.list().is_empty());
+    // It is read after the memtables, which keep what a flush writes until it is named.
+    facts.flushed_bytes = context.set.unnamed().of(WrittenFrom::Memtables);
+    facts.pointed_bytes = unflushed.values().map(|records| records.all).sum();
     let targets = target_bytes(version.relocations.values().map(|it| &*it.meta));
     // A flush that was installed meanwhile has taken entries from memtables, and `version` has no
     // table with them.
@@ -185,7 +180,7 @@ pub fn survey(context: &Runtime, knowledge: &Knowledge, live_bytes: u64) -> Resu
         segment.live_records = counted.map_or(0, |live| live.records);
         // Live bytes shrink since the scan when tables drop references, or memtables hold newer
         // entries.
-        let records = unflushed.records.get(&id).copied().unwrap_or_default();
+        let records = unflushed.get(&id).copied().unwrap_or_default();
         let at_most = match segment.is_collectable() {
             true => segment.referenced,
             false => segment.written.saturating_sub(records.hidden),
@@ -244,47 +239,37 @@ fn is_linked(context: &Runtime, live: &LiveSegment) -> bool {
     !file.is_ok_and(|file| file.links().is_ok_and(|links| links <= 1))
 }
 
-/// What memtables hold.
-#[derive(Default)]
-struct Unflushed {
-    /// The bytes of keys and inline values that a flush would write.
-    bytes: u64,
-    /// What the log has of these, at most, and of tombstones.
-    log_bytes: u64,
-    /// The bytes of the keyspace that has most of them.
-    most_bytes: u64,
-    /// Those of memtables that are full.
-    sealed_bytes: u64,
-    /// The records in each segment to which entries point.
-    records: BTreeMap<SegmentId, RecordBytes>,
-}
-
-/// Returns what memtables hold. With `no_snapshots` a flush drops what newer entries of the same
-/// memtable hide; otherwise nothing counts as hidden.
-fn unflushed(context: &Runtime, no_snapshots: bool) -> Unflushed {
-    let mut found = Unflushed::default();
-    let mut others = 0;
+/// Adds what memtables hold. Returns the records in each segment to which their entries point. With
+/// `no_snapshots` a flush drops what newer entries of the same memtable hide; otherwise nothing
+/// counts as hidden.
+fn add_memtables(
+    facts: &mut SpaceFacts,
+    context: &Runtime,
+    no_snapshots: bool,
+) -> BTreeMap<SegmentId, RecordBytes> {
+    let (mut records_in, mut others) = (BTreeMap::<_, RecordBytes>::new(), 0);
     for keyspace in context.set.keyspaces() {
-        let before = found.bytes;
+        let before = facts.unflushed_bytes;
         let view = keyspace.view();
         for memtable in view.memtables() {
             let (table, inline) = (&memtable.table, memtable.table.inline());
             let bytes = if no_snapshots { inline.visible() } else { inline.keys + inline.values };
-            found.bytes += bytes;
-            found.sealed_bytes += if Arc::ptr_eq(memtable, &view.active) { 0 } else { bytes };
+            facts.unflushed_bytes += bytes;
+            facts.sealed_bytes += if Arc::ptr_eq(memtable, &view.active) { 0 } else { bytes };
             let mut pointers = 0;
             for (segment, records) in table.records() {
-                let sum = found.records.entry(segment).or_default();
+                let sum = records_in.entry(segment).or_default();
                 sum.all += records.all;
                 sum.hidden += if no_snapshots { records.hidden } else { 0 };
                 pointers += records.count;
             }
             others += table.entries().saturating_sub(pointers);
         }
-        found.most_bytes = found.most_bytes.max(found.bytes - before);
+        let bytes = facts.unflushed_bytes - before;
+        facts.most_unflushed_bytes = facts.most_unflushed_bytes.max(bytes);
     }
-    found.log_bytes = found.bytes + LOG_ENTRY_BYTES * others;
-    found
+    facts.unflushed_log_bytes = facts.unflushed_bytes + LOG_ENTRY_BYTES * others;
+    records_in
 }
 
 /// Returns the bytes that relocations list in each target segment: at least as much as is live

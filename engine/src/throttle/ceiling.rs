@@ -52,7 +52,10 @@ pub struct PaceFacts {
 const SMALL_SEGMENTS: u64 = 4;
 /// The least and the most of these bytes. Space makes no memtable smaller than the least, so
 /// however small segments are, flushes give back as much at once.
-const SMALL_BYTES: (u64, u64) = (LEAST_MEMTABLE_BYTES, 16 << 20);
+const SMALL_BYTES: (u64, u64) = (LEAST_MEMTABLE_BYTES, SMALL_STORE_BYTES);
+/// A store of fewer bytes is small whatever its segments are: no flush is made for its space, nor
+/// for so short a tail of the log.
+pub const SMALL_STORE_BYTES: u64 = 16 << 20;
 /// They are at most this part (one in this many) of the slack, where that is more than the least:
 /// without, a store of 40 MB stood at 1.6 at a ceiling of 1.3.
 const SMALL_PART: u64 = 2;
@@ -83,8 +86,9 @@ const MEMTABLE_PART: u64 = 8;
 /// Further from it, this part: the flush of a memtable with more would pass the ceiling by itself.
 /// A store that its first memtable held stood at 2.5 at a ceiling of 1.3.
 const FAR_MEMTABLE_PART: u64 = 2;
-/// Space makes no memtable full with fewer bytes than this.
-const LEAST_MEMTABLE_BYTES: u64 = 4 << 20;
+/// Space makes no memtable full with fewer bytes than this, and no flush is made under load for
+/// less garbage.
+pub const LEAST_MEMTABLE_BYTES: u64 = 4 << 20;
 /// Least growth of space per byte written; it replaces a smaller computed one. If nearly all bytes
 /// are inserts, the computed growth is about zero or negative, and the marks would be infinitely
 /// far away; with this one they are at most 20 times as far as if all bytes were overwrites, which

@@ -126,7 +126,7 @@ fn overwrites_count_as_such_from_the_first_scan_on() {
         let collector = db.core.background.collector();
         let room = || {
             while collector.step(Mode::Busy).unwrap() == CollectorStep::Worked {}
-            collector.room()
+            collector.room().left()
         };
         write(&db, keys.clone(), 2);
         let (before, bytes) = (room(), 100 * 500);

@@ -54,7 +54,7 @@ impl Collector {
             return false;
         }
         let (written, discardable) = (self.written(), DiscardableRule::of(&self.options));
-        if !state.is_counted {
+        if !state.live.is_counted() {
             return is_first_scan_due(facts, bounds, written, (*mode, &discardable));
         }
         if plan.after_look > 0 {
@@ -101,7 +101,7 @@ impl Collector {
     ) -> JobResult {
         let collectable = now.facts.segments.iter().filter(|segment| segment.is_collectable());
         let (scope, start) = self.start(state, &now.facts, wanted(collectable), now.mode)?;
-        if now.mode == Mode::Idle || !state.is_counted {
+        if now.mode == Mode::Idle || !state.live.is_counted() {
             return self.scan_unless_paused(state, &scope, start);
         }
         let scope = Arc::new(scope);
@@ -201,12 +201,11 @@ impl Collector {
         let Start { segments, written, snapshots } = start;
         assert_eq!(snapshots.len(), liveness_scan.kept_by_snapshots.len(), "each has a sum");
         let (live_bytes, live_records) = (liveness_scan.live_bytes(), liveness_scan.live_entries());
-        if !state.is_counted {
+        if !state.live.is_counted() {
             let (records, bytes) = liveness_scan.live_before;
             state.live.open(bytes, records);
         }
         state.live.count(LiveCount { live_bytes, live_records, written });
-        state.is_counted = true;
         let kept = liveness_scan.kept_by_snapshots.iter().copied();
         state.snapshots = snapshots.into_iter().zip(kept).filter(|(_, kept)| *kept > 0).collect();
         state.knowledge.renew(liveness_scan, &segments, &context.set.current());
@@ -257,7 +256,7 @@ impl Collector {
         let max_list_bytes = self.max_list_bytes().saturating_sub(in_use);
         state.walks += 1;
         let walk = state.walks;
-        let before = if state.is_counted { 0 } else { self.opened_at };
+        let before = if state.live.is_counted() { 0 } else { self.opened_at };
         Ok(Scope {
             seqno,
             visible,
@@ -277,7 +276,7 @@ impl Collector {
     pub(super) fn wants_look(&self, state: &CollectorState, plan: &GcPlan) -> bool {
         let (bytes, most) = (state.knowledge.list_bytes(), self.max_list_bytes());
         let is_asked = plan.after_look > 0 && bytes < most;
-        state.is_counted && (is_asked || plan.discardable_after_look > 0 && bytes < most / 2)
+        state.live.is_counted() && (is_asked || plan.discardable_after_look > 0 && bytes < most / 2)
     }
 
     /// Lists the live records of log segments that were closed since the liveness scan. It reads

@@ -62,11 +62,11 @@ impl Collector {
         self.wants_merges.store(now.calls_for_merges(), Ordering::Relaxed);
         let presses = space_presses(over, mode == Mode::Low, plan.winnable + pending);
         self.runtime.budget.press(Pressure::Space, presses);
-        let is_first_scan = counts && !state.is_counted;
+        let is_first_scan = counts && !state.live.is_counted();
         let advised = plan.advice.map_or(0, |advice| advice.garbage);
         // Before the first liveness scan it is unknown what is live, and writers don't wait for
         // what a look may find.
-        let looked_next = if state.is_counted { plan.after_look } else { 0 };
+        let looked_next = if state.live.is_counted() { plan.after_look } else { 0 };
         // The findings of a liveness scan under way are unknown; one byte stands for them, so that
         // writers wait.
         let found_next = u64::from(counts || state.counting.is_some());

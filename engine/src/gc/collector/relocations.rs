@@ -18,9 +18,9 @@ use std::time::Duration;
 /// one segment. Further below it, it may take half of the room that is left, up to a log segment,
 /// so that it makes fewer and longer runs (`bench/record/2026-11-27-auto.md`).
 const GROUP_PART: u64 = 128;
-/// Records that are being moved take this part (one in this many) of GC's memory: 16 MiB by
-/// default.
-const COPY_PART: u64 = 8;
+/// A chunk of the records that are being moved takes this part (one in this many) of GC's memory,
+/// 8 MiB by default. There are two: one is loaded while the other is copied.
+const CHUNK_PART: u64 = 16;
 /// One relocation moves at most this many bytes, or one segment.
 const MAX_GROUP_BYTES: u64 = 64 << 20;
 
@@ -138,7 +138,7 @@ impl Collector {
         let freed = self.allocated(state, &group);
         let moved = match self.overwritten(state) {
             Ok(overwritten) => {
-                let most_bytes = self.options.memory_bytes / COPY_PART;
+                let most_bytes = self.options.memory_bytes / CHUNK_PART;
                 let memory = CopyMemory { buffers: &mut state.buffers, most_bytes };
                 relocate::run(&self.runtime, &group, &overwritten, memory)
             }

@@ -1,21 +1,50 @@
 //! The room below the ceiling of space that jobs take.
 
-use super::Collector;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The bytes by which space may grow before GC becomes urgent if nothing is flushed.
 #[derive(Default)]
-pub(super) struct SpaceRoom {
+pub struct SpaceRoom {
     /// What is left; 0 while that is unknown.
     left: AtomicU64,
     /// What jobs under way have taken.
     taken: AtomicU64,
+    /// The most that can be left.
+    most: AtomicU64,
+    /// What a job waits for; 0 if none does.
+    asked: AtomicU64,
 }
 
 impl SpaceRoom {
-    /// Returns what is left.
-    pub(super) fn left(&self) -> u64 {
+    /// Returns what is left, as of the last step of value GC; 0 while that is unknown.
+    pub fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
+    }
+
+    /// Returns the most that can be left, as GC makes room where garbage takes it.
+    pub fn most(&self) -> u64 {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// Notes that `most` bytes can be left, or what is left already.
+    pub(super) fn note_most(&self, most: u64) {
+        self.most.store(most.max(self.left()), Ordering::Relaxed);
+    }
+
+    /// Returns what a job waits for; 0 if none does.
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Sets what a job waits for. [`Mode::Spare`](crate::gc::picker::Mode::Spare) makes it where
+    /// garbage takes it.
+    pub fn ask(&self, bytes: u64) {
+        self.asked.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Forgets how much is left until the next step, because a job has taken some.
+    pub fn forget(&self) {
+        self.note(0);
     }
 
     /// Notes that `free` bytes are not occupied; what jobs have taken of them is not left.
@@ -31,7 +60,8 @@ impl SpaceRoom {
         before.map_or(0, |before| before.min(most))
     }
 
-    fn account(&self) -> TakenRoom<'_> {
+    /// Returns an account for a job that may take room, which has none yet.
+    pub fn account(&self) -> TakenRoom<'_> {
         TakenRoom { room: self, bytes: AtomicU64::new(0) }
     }
 }
@@ -60,13 +90,6 @@ impl TakenRoom<'_> {
 impl Drop for TakenRoom<'_> {
     fn drop(&mut self) {
         self.room.taken.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
-    }
-}
-
-impl Collector {
-    /// Returns an account for a job that may take room, which has none yet.
-    pub fn room_account(&self) -> TakenRoom<'_> {
-        self.room.account()
     }
 }
 

@@ -13,7 +13,6 @@ use crate::gc::picker::{GcPlan, Mode, Policy, pick};
 use crate::gc::survey::survey;
 use crate::segment::SegmentKind;
 use crate::version::job::JobResult;
-use std::sync::atomic::Ordering;
 
 /// The situation of one step: facts, and what follows from them alone.
 pub(super) struct Situation {
@@ -54,14 +53,14 @@ impl Collector {
         let context = &self.runtime;
         let live = state.live.likely(self.written());
         let mut facts = survey(context, &state.knowledge, live)?;
-        if !state.is_counted && facts.has_references() {
+        if !state.live.is_counted() && facts.has_references() {
             let keyspaces = context.set.keyspaces();
             let hideable = keyspaces.iter().map(|keyspace| hideable_bytes(&keyspace.view()));
             facts.hideable_bytes = hideable.fold(0, u64::saturating_add);
         }
         if facts.is_all_inline() {
             facts.live_bytes = state.hidden_share.live(&facts.tree);
-        } else if !state.is_counted {
+        } else if !state.live.is_counted() {
             // All that tables reference, but for what newer entries may hide, and what was put
             // since the opening.
             let presumed = facts.referenced_bytes().saturating_sub(facts.hideable_bytes);
@@ -78,7 +77,7 @@ impl Collector {
 
     /// Returns the bounds where space is as these facts say.
     fn bounds_at(&self, facts: &SpaceFacts) -> SpaceBounds {
-        let (asked_room, to_flush) = (self.asked_room(), facts.to_flush());
+        let (asked_room, to_flush) = (self.room().asked(), facts.to_flush());
         // What is under way where all values are in tables is a merge, of whatever size.
         let under_way = match facts.is_all_inline() {
             true => u64::MAX,
@@ -151,7 +150,7 @@ impl Collector {
     pub(super) fn note_room(&self, now: &Situation) {
         let (bounds, live) = (&now.bounds, now.facts.live_bytes);
         self.room.note(bounds.start_of_jobs(live).saturating_sub(now.occupied));
-        self.most_room.store(bounds.most_room(live).max(self.room.left()), Ordering::Relaxed);
+        self.room.note_most(bounds.most_room(live));
     }
 }
 
