@@ -278,7 +278,7 @@ fn failed(error: csv::Error, name: &Path) -> Error {
         csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
             Error::invalid_argument(error.to_string())
                 .in_file(name)
-                .advise("correct it and load again; in CSV, a quote may not be closed")
+                .advise("correct it and load again; in CSV, perhaps a quote was left open")
         }
         csv::ErrorKind::Io(error) => Error::io("read", name, error),
         other => Error::invalid_argument(format!("these are no rows: {other:?}"))

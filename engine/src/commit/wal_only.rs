@@ -117,8 +117,8 @@ impl Committer {
     /// Returns true if the log of what the memtables of `keyspace` hold would mostly go before the
     /// device gets it, if its values were not separated at write: nobody asks for syncs, the oldest
     /// entry that is in no table is its own, so that its flushes replace whole segments, no other
-    /// values stay in the log, and so much of it as a memtable with all values has, which space or
-    /// memory may have flushed early, may be left unsynced.
+    /// values stay in the log, and the log of a memtable with all values, at the size at which
+    /// space or memory has it flushed, may be left unsynced.
     pub fn may_spare_log(&self, keyspace: &KeyspaceState) -> bool {
         let most = self.parts.stall_controller.space.inline_memtable_bytes();
         let memtable_bytes = keyspace.options().memtable_bytes.min(most);

@@ -2,13 +2,15 @@
 //! loads the next: a thread that did one after the other waited for the device for a third of its
 //! time (`bench/record/2026-11-29-gc-in-time.md`).
 
+use crate::base::error::Error;
 use crate::env::aligned::AlignedBuffer;
 use crate::gc::beside::Beside;
 use crate::gc::record_runs::{RecordRuns, RecordToMove, parts};
 use crate::gc::victim_reader::{Failure, VictimReader};
+use crate::version::job::JobError;
 use crate::version::runtime::Runtime;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Memory for the records that are being copied.
 pub struct CopyMemory<'a> {
@@ -69,8 +71,14 @@ impl ChunkPlan {
         first.first().is_some_and(|run| run.len() as u64 > self.most_bytes)
     }
 
-    /// Loads the chunk from `at` on into `buffer`; there must be one.
-    fn load(&self, at: usize, mut buffer: AlignedBuffer) -> Result<LoadedChunk, Failure> {
+    /// Loads the chunk from `at` on into `buffer`; there must be one. It ends early once
+    /// `is_given_up`.
+    fn load(
+        &self,
+        at: usize,
+        mut buffer: AlignedBuffer,
+        is_given_up: &AtomicBool,
+    ) -> Result<LoadedChunk, Failure> {
         let runs = self.rest(at).next_chunk(self.most_bytes);
         let mut kept = 0;
         let ends = runs.iter().map(|run| {
@@ -84,11 +92,17 @@ impl ChunkPlan {
         let (mut start, mut read) = (0, 0);
         for run in &runs {
             self.runtime.check_closing()?;
+            if is_given_up.load(Ordering::Relaxed) {
+                let given_up = Error::wrong_state("the relocation was given up");
+                return Err(JobError::Obsolete(given_up).into());
+            }
             self.readers[run.source].read(run, &mut bytes[start..start + run.len()])?;
             read += run.needed as u64;
             run.place(&mut bytes[start..], |item, within| places.push((item, start + within)));
             start += run.kept();
         }
+        let records: usize = runs.iter().map(|run| run.items.len()).sum();
+        assert_eq!(places.len(), records, "I3: each listed record is loaded");
         places.sort_unstable_by_key(|(item, _)| item.record.rank);
         let is_missed = runs.iter().all(|run| self.readers[run.source].is_missed());
         let end = at + places.len();
@@ -144,10 +158,12 @@ impl<'a> LoadedChunks<'a> {
     }
 
     fn load_here(&mut self) -> Result<LoadedChunk, Failure> {
+        let buffer = self.buffers.pop().unwrap_or_default();
+        // A large one leaves no memory for another buffer.
         if self.plan.is_large(self.at) {
             self.buffers.clear();
         }
-        self.plan.load(self.at, self.buffers.pop().unwrap_or_default())
+        self.plan.load(self.at, buffer, &AtomicBool::new(false))
     }
 
     /// Has another thread load the next chunk, unless it is large. If the system has no thread
@@ -158,7 +174,7 @@ impl<'a> LoadedChunks<'a> {
         }
         let (plan, at) = (self.plan.clone(), self.at);
         let buffer = self.buffers.pop().unwrap_or_default();
-        let work = move |_: &AtomicBool| Ok(plan.load(at, buffer));
+        let work = move |is_given_up: &AtomicBool| Ok(plan.load(at, buffer, is_given_up));
         let Runtime { env, health, .. } = &self.plan.runtime;
         let names = ("cleave-load", "a relocation");
         self.ahead = Beside::begin(&env.threads, health, names, work).ok();

@@ -86,8 +86,7 @@ impl<'a> RecordRun<'a> {
         );
         let start = first.record.offset - first.record.offset % FILE_BLOCK_BYTES;
         // I7: by a damaged pointer, a record may end behind the next one.
-        let needed = items.iter().map(end).max().unwrap_or(start) - start;
-        let needed = needed as usize;
+        let needed = (items.iter().map(end).max().unwrap_or(start) - start) as usize;
         let live = items.iter().map(|item| item.record.length as usize).sum();
         RecordRun { items, source: first.source, start, needed, live }
     }

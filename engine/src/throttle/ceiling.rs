@@ -53,12 +53,12 @@ const SMALL_SEGMENTS: u64 = 4;
 /// The least and the most of these bytes. Space makes no memtable smaller than the least, so
 /// however small segments are, flushes give back as much at once.
 const SMALL_BYTES: (u64, u64) = (LEAST_MEMTABLE_BYTES, SMALL_STORE_BYTES);
-/// A store of fewer bytes is small whatever its segments are: no flush is made for its space, nor
-/// for so short a tail of the log.
-pub const SMALL_STORE_BYTES: u64 = 16 << 20;
 /// They are at most this part (one in this many) of the slack, where that is more than the least:
 /// without, a store of 40 MB stood at 1.6 at a ceiling of 1.3.
 const SMALL_PART: u64 = 2;
+/// A store of fewer bytes is small whatever its segments are: no flush is made for its space, nor
+/// for so short a tail of the log.
+pub const SMALL_STORE_BYTES: u64 = 16 << 20;
 /// The ramp ends where it has used this part, in thirds, of what is left up to the limit. Writers
 /// that get as much as GC frees stay in its middle, and the rest is for the files of the relocation
 /// that makes room for them: over all of it, a simulated store passed 1.3 by 0.01 more.

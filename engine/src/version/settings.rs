@@ -80,9 +80,9 @@ impl Separation {
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyspaceOptions {
     /// The policy for separating large values. Default: `Auto`, at flush, or at write where the log
-    /// gets to the device anyway. `Off` suits keyspaces that are mostly scanned in short ranges. A
-    /// changed policy holds for later writes and flushes. What is in files follows as compactions
-    /// come to it (`convert_in_compactions`), or at once with
+    /// gets to the device anyway, or writers wait for value GC. `Off` suits keyspaces that are
+    /// mostly scanned in short ranges. A changed policy holds for later writes and flushes. What is
+    /// in files follows as compactions come to it (`convert_in_compactions`), or at once with
     /// [`Keyspace::convert`](crate::Keyspace::convert).
     pub separation: Separation,
     /// Values of at least this many bytes are separated. Default 1024. 0 separates every value;
