@@ -156,10 +156,13 @@ extern "C" fn cleavedb_multi_get(
         let starts = keys.items(num_keys, "the keys")?;
         let lengths = key_lens.items(num_keys, "the lengths of the keys")?;
         let keys = starts.iter().zip(lengths).map(|(key, &len)| key.key(len));
-        let keys: Vec<&[u8]> = keys.collect::<Result<_>>()?;
+        let keys: Vec<Result<&[u8]>> = keys.collect();
+        let good: Vec<&[u8]> = keys.iter().filter_map(|key| key.as_ref().ok().copied()).collect();
         let options = read_options(options)?;
-        let answers = keyspace.pin()?.get()?.multi_get_with(&keys, &options);
-        answers.into_iter().enumerate().for_each(|(index, answer)| tell(index, answer));
+        let mut answers = keyspace.pin()?.get()?.multi_get_with(&good, &options).into_iter();
+        for (index, key) in keys.into_iter().enumerate() {
+            tell(index, key.and_then(|_| answers.next().expect("each good key has an answer")));
+        }
         Ok(())
     };
     let outcome = quiet(Err(Error::internal("the call panicked")), || Ok(body()));

@@ -125,7 +125,12 @@ fn with<T>(iter: Handle<Iter>, nothing: T, body: impl FnOnce(&mut IterState) -> 
 
 /// Moves the iterator to the last key that is at or before `key`.
 pub fn seek_for_prev(iter: Handle<Iter>, key: Bytes, len: usize) {
-    with(iter, (), |state| state.run(|cursor| cursor.seek_for_prev(key.key(len)?)));
+    let seek = |cursor: &mut Cursor| {
+        // The bytes may be those that the iterator has lent, and are gone once it moves.
+        let key = key.key(len)?.to_vec();
+        cursor.seek_for_prev(key)
+    };
+    with(iter, (), |state| state.run(seek));
 }
 
 #[unsafe(no_mangle)]
@@ -168,7 +173,12 @@ extern "C" fn leveldb_iter_seek_to_last(iter: Handle<Iter>) {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_seek(iter: Handle<Iter>, key: Bytes, klen: usize) {
-    with(iter, (), |state| state.run(|cursor| cursor.seek(key.key(klen)?)));
+    let seek = |cursor: &mut Cursor| {
+        // As for `seek_for_prev`.
+        let key = key.key(klen)?.to_vec();
+        cursor.seek(key)
+    };
+    with(iter, (), |state| state.run(seek));
 }
 
 #[unsafe(no_mangle)]

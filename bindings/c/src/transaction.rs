@@ -114,8 +114,7 @@ extern "C" fn cleavedb_transaction_begin(
 /// The function of C that is run in a transaction.
 type BodyFunction = extern "C-unwind" fn(CallbackState, Handle<TransactionHandle>) -> c_int;
 
-/// The handle of a transaction that is lent to a function of C. It ends with the function, even if
-/// that throws.
+/// The handle of a transaction that is lent to a function of C. It ends with the function.
 struct LentTransaction(Handle<TransactionHandle>);
 
 impl Drop for LentTransaction {

@@ -18,7 +18,7 @@
  * another type makes a call fail with an error, or do nothing and return NULL or 0. A database may
  * be closed while iterators and snapshots of it are open; they must still be destroyed. In a child
  * made by fork, the parent's databases refuse to work. Callbacks must not use the object that calls
- * them, nor leave by longjmp; those of comparators and filter policies must not throw.
+ * them, nor leave by longjmp or an exception; only what a walk over a batch calls may throw.
  */
 #ifndef CLEAVEDB_LEVELDB_C_H_
 #define CLEAVEDB_LEVELDB_C_H_
@@ -151,7 +151,9 @@ LEVELDB_EXPORT void leveldb_options_set_max_file_size(leveldb_options_t*, size_t
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };
 LEVELDB_EXPORT void leveldb_options_set_compression(leveldb_options_t*, int);
 
-/* Comparators: a total order of keys, the same for ever. Any thread may call, several at once. */
+/* Comparators: a total order of keys, the same for ever. Any thread may call, several at once.
+ * Unlike in LevelDB, two keys may be equal only if their bytes are: a comparator that ignores case,
+ * or spaces at the end, gives wrong results, as filters and checksums go by the bytes. */
 
 LEVELDB_EXPORT leveldb_comparator_t* leveldb_comparator_create(
     void* state, void (*destructor)(void*),

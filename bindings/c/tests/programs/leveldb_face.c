@@ -124,8 +124,18 @@ static void iterators(leveldb_t* db) {
   at(iter, "d", "4");
   leveldb_iter_seek(iter, "later", 5);
   CHECK(leveldb_iter_valid(iter));
-  leveldb_iter_seek_to_last(iter);
   size_t len;
+  /* To bytes that the iterator itself has lent. */
+  leveldb_iter_seek_to_first(iter);
+  leveldb_iter_next(iter);
+  leveldb_iter_next(iter);
+  const char* lent = leveldb_iter_key(iter, &len);
+  leveldb_iter_seek(iter, lent, len);
+  at(iter, "d", "4");
+  lent = leveldb_iter_value(iter, &len);
+  leveldb_iter_seek(iter, lent, len);
+  CHECK(leveldb_iter_valid(iter));
+  leveldb_iter_seek_to_last(iter);
   CHECK(memcmp(leveldb_iter_key(iter, &len), "z\0ero", 5) == 0 && len == 5);
   leveldb_iter_next(iter);
   CHECK(!leveldb_iter_valid(iter));

@@ -171,6 +171,15 @@ int main(int argc, char** argv) {
   CHECK(values[1] == NULL && lens[1] == 0);
   expect(values[2], &lens[2], "Alan");
   for (int n = 0; n < 3; n++) CHECK_OK(errs[n]);
+  /* A key that is too long is an error of its own. */
+  key_lens[1] = (64 << 10) + 1;
+  keys[1] = calloc(key_lens[1], 1);
+  cleavedb_multi_get(names, reading, 3, keys, key_lens, values, lens, errs);
+  expect(values[0], &lens[0], "Grace");
+  CHECK(values[1] == NULL && errs[1] != NULL && errs[0] == NULL && errs[2] == NULL);
+  expect(values[2], &lens[2], "Alan");
+  leveldb_free(errs[1]);
+  free((void*)keys[1]);
 
   cleavedb_readoptions_set_read_ahead(reading, 0);
   keys_of(cleavedb_create_iterator(names, reading), "2 22 3 ");
