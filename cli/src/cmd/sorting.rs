@@ -111,13 +111,21 @@ pub(crate) fn remove_leftovers(database: &Path) -> Result<()> {
     let failed = |error| Error::io("read the directory", database, error);
     for entry in fs::read_dir(database).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        let is_scratch = entry.file_name().to_string_lossy().starts_with(SCRATCH_PREFIX);
-        if is_scratch && entry.file_type().map_err(failed)?.is_dir() {
+        if is_scratch(&entry.file_name().to_string_lossy())
+            && entry.file_type().map_err(failed)?.is_dir()
+        {
             let dir = entry.path();
             fs::remove_dir_all(&dir).map_err(|error| Error::io("remove", &dir, error))?;
         }
     }
     Ok(())
+}
+
+/// Returns true if loads name their directories so: by a process, and a number. A program may keep
+/// others beside a database.
+fn is_scratch(name: &str) -> bool {
+    let numbers = name.strip_prefix(SCRATCH_PREFIX).unwrap_or_default();
+    !numbers.is_empty() && numbers.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
 }
 
 impl Drop for Scratch {
@@ -214,8 +222,11 @@ mod tests {
         let leftover = dir.path().join("sorting-1-7");
         fs::create_dir(&leftover).unwrap();
         fs::write(leftover.join("0"), "").unwrap();
+        let of_others = dir.path().join("sorting-hats");
+        fs::create_dir(&of_others).unwrap();
         remove_leftovers(dir.path()).unwrap();
-        assert!(!leftover.exists());
+        assert!(!leftover.exists() && of_others.exists());
+        fs::remove_dir(&of_others).unwrap();
         let mut loader = SortedLoader::new(&keyspace, dir.path(), 1).unwrap();
         loader.add(b"b".to_vec(), b"in order".to_vec()).unwrap();
         loader.add(b"a".to_vec(), vec![1; 5000]).unwrap();

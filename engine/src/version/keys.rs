@@ -210,6 +210,12 @@ fn write(
     }
     let sum = checksum64(database, &out);
     out.extend_from_slice(&sum.to_le_bytes());
+    if out.len() as u64 > MAX_FILE_BYTES {
+        let what = format!("{} keys do not fit in a file of keys", keys.len());
+        return Err(Error::new(ErrorKind::LimitReached, what)
+            .in_file(&dir.join(names::KEYS))
+            .advise("copy the data to a new database to go on with new keys"));
+    }
     let (new, path) = (dir.join(names::KEYS_NEW), dir.join(names::KEYS));
     owner::begin_anew(env, &new, &out)?;
     // A crash before the rename is durable leaves the old file, which opens all files that there
@@ -339,5 +345,27 @@ impl<'a> WrappedKeys<'a> {
             Ok(DataKey { first_file, key })
         };
         self.keys.iter().map(unwrap).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::slice;
+
+    /// A file that is too long to be read took the place of the one that opens the database.
+    #[test]
+    fn i09_keys_that_do_not_fit_replace_none() {
+        let (env, _simulation) = Env::simulated(1);
+        let (dir, key) = (Path::new("/keys"), EncryptionKey::new([7; 32]));
+        env.fs.create_dir_all(dir).unwrap();
+        let keys = |count: u64| -> Vec<DataKey> {
+            let key = |first_file| DataKey { first_file, key: Zeroizing::new([1; KEY_BYTES]) };
+            (0..count).map(key).collect()
+        };
+        write(&env, dir, 7, &key, &keys(2)).unwrap();
+        let error = write(&env, dir, 7, &key, &keys(20_000)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitReached, "{error}");
+        assert_eq!(read(&env, dir, 7, slice::from_ref(&key)).unwrap().keys.len(), 2);
     }
 }

@@ -235,12 +235,13 @@ impl Version {
         let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
         let tables = tables.map(|(_, table)| table.meta.bytes);
         let relocations = self.relocations.values().map(|relocation| relocation.meta.bytes);
-        let mut sum = 0;
+        let mut sum = 0u64;
         segments
             .chain(tables)
             .chain(relocations)
             .take_while(|bytes| {
-                sum += bytes;
+                // I7: lengths are from files.
+                sum = bytes.saturating_add(sum);
                 sum < enough
             })
             .for_each(drop);

@@ -126,11 +126,13 @@ pub(crate) fn run(args: &Load) -> Outcome {
     if let Err(error) = read.and(rest) {
         return Err(loader.stopped(&error).into());
     }
-    let Loader { stored, distinct, progress, mark, rejects, keyspace, .. } = loader;
+    let Loader { stored, distinct, progress, mark, mut rejects, keyspace, .. } = loader;
     let seconds = progress.seconds();
     drop((progress, keyspace));
     // What is in tables need not be replayed by the next opening.
     db.flush()?;
+    // Without the note, nobody could pass over these lines again.
+    rejects.sync()?;
     mark.remove()?;
     db.close()?;
     tell(&input, &stored, &distinct, seconds);
