@@ -179,13 +179,20 @@ fn relocation(dir: &Path) -> Result<u64> {
         keyspace.delete(key(number))?;
     }
     db.compact()?;
+    let moved = collected(&db)?;
+    assert!(moved > PAIRS / 3, "only {moved} records were moved");
+    Ok(moved)
+}
+
+/// Collects in the measured part, once the store has come to rest; returns the number of records
+/// that were moved.
+fn collected(db: &Db) -> Result<u64> {
     db.wait_idle()?;
     let mut moved = 0;
     measured_part(&mut || {
         moved = db.gc()?.values_moved;
         Ok(())
     })?;
-    assert!(moved > PAIRS / 3, "only {moved} records were moved");
     Ok(moved)
 }
 
@@ -198,12 +205,7 @@ fn liveness_scan(dir: &Path) -> Result<u64> {
     db.compact()?;
     assert!(db.gc()?.values_moved > PAIRS / 3, "too few records were moved");
     fill(&db, &keyspace, &values, strewn(PAIRS).filter(|number| number % 64 == 0))?;
-    db.wait_idle()?;
-    let mut moved = 0;
-    measured_part(&mut || {
-        moved = db.gc()?.values_moved;
-        Ok(())
-    })?;
+    let moved = collected(&db)?;
     assert_eq!(moved, 0, "there is too little garbage for a record to be moved");
     Ok(PAIRS)
 }

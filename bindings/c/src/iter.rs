@@ -125,12 +125,23 @@ fn with<T>(iter: Handle<Iter>, nothing: T, body: impl FnOnce(&mut IterState) -> 
 
 /// Moves the iterator to the last key that is at or before `key`.
 pub fn seek_for_prev(iter: Handle<Iter>, key: Bytes, len: usize) {
-    let seek = |cursor: &mut Cursor| {
-        // The bytes may be those that the iterator has lent, and are gone once it moves.
-        let key = key.key(len)?.to_vec();
-        cursor.seek_for_prev(key)
-    };
-    with(iter, (), |state| state.run(seek));
+    seek(iter, key, len, Cursor::seek_for_prev);
+}
+
+/// Seeks to `key`. Its bytes may be those that the iterator has lent, which are gone once it moves,
+/// so they are copied first, as LevelDB does.
+fn seek(
+    iter: Handle<Iter>,
+    key: Bytes,
+    len: usize,
+    to: impl FnOnce(&mut Cursor, Vec<u8>) -> Result<()>,
+) {
+    with(iter, (), |state| {
+        state.run(|cursor| {
+            let key = key.key(len)?.to_vec();
+            to(cursor, key)
+        });
+    });
 }
 
 #[unsafe(no_mangle)]
@@ -173,12 +184,7 @@ extern "C" fn leveldb_iter_seek_to_last(iter: Handle<Iter>) {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_seek(iter: Handle<Iter>, key: Bytes, klen: usize) {
-    let seek = |cursor: &mut Cursor| {
-        // As for `seek_for_prev`.
-        let key = key.key(klen)?.to_vec();
-        cursor.seek(key)
-    };
-    with(iter, (), |state| state.run(seek));
+    seek(iter, key, klen, Cursor::seek);
 }
 
 #[unsafe(no_mangle)]

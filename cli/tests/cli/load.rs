@@ -137,3 +137,19 @@ fn rejected_lines_before_a_note_survive_a_kill() {
     assert_eq!(resumed.status.code(), Some(0), "nothing is rejected again: {resumed:?}");
     assert_eq!(fs::read(dir.path().join("bad.tsv")).unwrap(), b"bad\n");
 }
+
+/// The note of a load went before its rejected lines were in their file: where that failed, they
+/// were lost, and `--resume` knew of no load.
+#[test]
+#[cfg(target_os = "linux")]
+fn rejected_lines_that_cannot_be_kept_leave_the_note() {
+    let dir = Dir::new("load-rejects-full");
+    // A file of that name is there, which only a load that goes on may use.
+    let words = ["load", "DB", "--batch", "1", "--rejects", "/dev/full", "--resume"];
+    // The progress is noted every 64 MiB.
+    let large = "v".repeat(1 << 20);
+    let filler: String = (0..65).map(|number| format!("large{number}\t{large}\n")).collect();
+    let failed = run(&dir, &words, (filler + &lines(0..1) + "bad\n").as_bytes());
+    assert_eq!(failed.status.code(), Some(2), "{failed:?}");
+    assert_eq!(notes(&dir), 1, "{failed:?}");
+}

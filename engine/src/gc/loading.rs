@@ -88,7 +88,8 @@ impl ChunkPlan {
         });
         let len = ends.max().unwrap_or_default();
         let bytes = buffer.at_least(len);
-        let mut places = Vec::with_capacity(runs.iter().map(|run| run.items.len()).sum());
+        let records: usize = runs.iter().map(|run| run.items.len()).sum();
+        let mut places = Vec::with_capacity(records);
         let (mut start, mut read) = (0, 0);
         for run in &runs {
             self.runtime.check_closing()?;
@@ -101,7 +102,6 @@ impl ChunkPlan {
             run.place(&mut bytes[start..], |item, within| places.push((item, start + within)));
             start += run.kept();
         }
-        let records: usize = runs.iter().map(|run| run.items.len()).sum();
         assert_eq!(places.len(), records, "I3: each listed record is loaded");
         places.sort_unstable_by_key(|(item, _)| item.record.rank);
         let is_missed = runs.iter().all(|run| self.readers[run.source].is_missed());

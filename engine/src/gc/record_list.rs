@@ -16,6 +16,13 @@ pub struct LiveRecord {
     pub offset: u64,
 }
 
+impl LiveRecord {
+    /// Returns the offset behind the record. I7: both numbers may come from a damaged pointer.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length.into())
+    }
+}
+
 /// Of the ranks, one in so many is kept, and those between are interpolated. Where several segments
 /// are merged, the order of keys is then off by a few records of each, which costs readers nothing.
 const RANK_EVERY: usize = 32;
@@ -54,7 +61,7 @@ impl RecordList {
             "the rank {rank} comes behind {}",
             self.last.rank
         );
-        let gap = offset.wrapping_sub(end(self.last));
+        let gap = offset.wrapping_sub(wrapped_end(self.last));
         let times = gap / u64::from(length.max(1));
         let is_multiple = times.checked_mul(length.into()) == Some(gap) && times < 1 << 32;
         let mut number = if is_multiple { times << FLAG_BITS } else { OTHER_GAP };
@@ -72,7 +79,7 @@ impl RecordList {
             self.ranks.push(rank);
         }
         // I7: places may come from a damaged relocation, so that they wrap around.
-        match offset.checked_sub(self.last.offset.saturating_add(self.last.length.into())) {
+        match offset.checked_sub(self.last.end()) {
             Some(gap) => self.widest_gap = self.widest_gap.max(gap),
             None => self.goes_back = true,
         }
@@ -110,7 +117,7 @@ impl RecordList {
     /// if the records are in the order of their places.
     pub fn widest_gap(&self, sealed: u64) -> u64 {
         debug_assert!(self.is_in_place(), "a gap is between neighbours by place");
-        self.widest_gap.max(sealed.saturating_sub(end(self.last)))
+        self.widest_gap.max(sealed.saturating_sub(wrapped_end(self.last)))
     }
 
     /// Iterates over the records in the order of their keys, and so of their ranks.
@@ -141,8 +148,9 @@ impl FromIterator<LiveRecord> for RecordList {
     }
 }
 
-/// Returns the offset behind a record. I7: both numbers may come from a damaged pointer.
-fn end(record: LiveRecord) -> u64 {
+/// Returns the offset behind a record, from which gaps are encoded. I7: both numbers may come from
+/// a damaged pointer, and a gap leads back to the same one whatever they are.
+fn wrapped_end(record: LiveRecord) -> u64 {
     record.offset.wrapping_add(record.length.into())
 }
 
@@ -178,7 +186,8 @@ impl Iterator for RecordIter<'_> {
             true => from_zigzag(decode()),
             false => (number >> FLAG_BITS) * u64::from(length),
         };
-        let (rank, offset) = (self.list.rank(self.number), end(self.last).wrapping_add(gap));
+        let (rank, offset) =
+            (self.list.rank(self.number), wrapped_end(self.last).wrapping_add(gap));
         self.number += 1;
         self.last = LiveRecord { rank, length, offset };
         Some(self.last)

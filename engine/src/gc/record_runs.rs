@@ -58,11 +58,6 @@ pub fn parts(items: &mut [RecordToMove], most_bytes: u64) -> Vec<&mut [RecordToM
     parts
 }
 
-/// Returns the offset behind a record.
-fn end(item: &RecordToMove) -> u64 {
-    item.record.offset.saturating_add(item.record.length.into())
-}
-
 /// Neighbouring records of one segment, which one read covers.
 pub struct RecordRun<'a> {
     /// The records, in the order of their places.
@@ -86,7 +81,8 @@ impl<'a> RecordRun<'a> {
         );
         let start = first.record.offset - first.record.offset % FILE_BLOCK_BYTES;
         // I7: by a damaged pointer, a record may end behind the next one.
-        let needed = (items.iter().map(end).max().unwrap_or(start) - start) as usize;
+        let needed =
+            (items.iter().map(|item| item.record.end()).max().unwrap_or(start) - start) as usize;
         let live = items.iter().map(|item| item.record.length as usize).sum();
         RecordRun { items, source: first.source, start, needed, live }
     }
@@ -154,7 +150,7 @@ impl<'a> RecordRuns<'a> {
         let apart = self.rest.iter().position(|item| {
             let is_far =
                 item.source != first.source || item.record.offset > last_end + MAX_GAP_BYTES;
-            last_end = last_end.max(end(item));
+            last_end = last_end.max(item.record.end());
             let is_first = item.record.offset == first.record.offset;
             is_far || !is_first && last_end - first.record.offset > READ_BYTES as u64
         });

@@ -355,7 +355,7 @@ mod tests {
 
     /// A file that is too long to be read took the place of the one that opens the database.
     #[test]
-    fn i09_keys_that_do_not_fit_replace_none() {
+    fn keys_that_do_not_fit_replace_none() {
         let (env, _simulation) = Env::simulated(1);
         let (dir, key) = (Path::new("/keys"), EncryptionKey::new([7; 32]));
         env.fs.create_dir_all(dir).unwrap();

@@ -77,7 +77,7 @@ impl Collector {
 
     /// Returns the bounds where space is as these facts say.
     fn bounds_at(&self, facts: &SpaceFacts) -> SpaceBounds {
-        let (asked_room, to_flush) = (self.room().asked(), facts.to_flush());
+        let (asked_room, to_flush) = (self.room.asked(), facts.to_flush());
         // What is under way where all values are in tables is a merge, of whatever size.
         let under_way = match facts.is_all_inline() {
             true => u64::MAX,

@@ -66,10 +66,7 @@ pub fn sum_up(runs: &[PunchRange]) -> DeadRuns {
 /// ascending. Each range has at least `least` bytes that are in none of `holes`.
 fn dead_runs(list: &RecordList, sealed: u64, holes: &Holes, least: u64) -> Vec<PunchRange> {
     // I7: both numbers may come from a damaged pointer.
-    let place = |it: LiveRecord| {
-        let end = it.offset.saturating_add(it.length.into());
-        (it.offset.min(sealed), end.min(sealed))
-    };
+    let place = |it: LiveRecord| (it.offset.min(sealed), it.end().min(sealed));
     let live = list.iter().map(place);
     // The head of the segment is in the first block.
     let (mut end, mut runs) = (HOLE_UNIT, Vec::new());
