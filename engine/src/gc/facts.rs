@@ -131,9 +131,8 @@ pub struct SegmentFacts {
     pub sealed: bool,
     /// True if no replay needs it and no memtable points into it.
     pub behind_head: bool,
-    /// True if its file has a second name: a checkpoint shares it.
-    pub linked: bool,
-    /// The runs of dead bytes that are worth a call; `None` if they are not known.
+    /// The runs of dead bytes that are worth a call; `None` if they are not known, or if its file
+    /// has a second name: a checkpoint shares it.
     pub dead_runs: Option<DeadRuns>,
     /// The reason why it can't be freed, if there is one.
     pub fault: Option<SegmentFault>,
@@ -251,7 +250,7 @@ impl SegmentFacts {
     /// Returns the gain of the better way to free this segment.
     pub fn gain(&self, punch: Option<&PunchCost>) -> Gain {
         let relocating = self.relocating();
-        match punch.filter(|_| !self.linked).and_then(|cost| self.punching(cost)) {
+        match punch.and_then(|cost| self.punching(cost)) {
             Some(punching) if punching.beats(&relocating) => punching,
             _ => relocating,
         }

@@ -94,7 +94,7 @@ pub struct LivenessScan {
     pub live_before: (u64, u64),
     /// For each snapshot of [`Scope::snapshots`], bytes of the keys and values that newer entries
     /// hide from all later readers: they die with the snapshot.
-    pub kept_by_snapshots: Vec<u64>,
+    pub kept_by_snapshots: Vec<(SeqNo, u64)>,
     /// Number of live entries, including those with values in segments.
     pub entries: u64,
     /// Number of entries that the walk passed.
@@ -215,7 +215,7 @@ impl<'a> LivenessWalk<'a> {
             scope,
             liveness_scan: LivenessScan {
                 seqno: scope.seqno,
-                kept_by_snapshots: vec![0; scope.snapshots.len()],
+                kept_by_snapshots: scope.snapshots.iter().map(|&seqno| (seqno, 0)).collect(),
                 ..LivenessScan::default()
             },
             // The order is the same in both, so the index of a wanted segment is the same, too.
@@ -329,7 +329,7 @@ impl<'a> LivenessWalk<'a> {
         cover: &mut RangeCover,
     ) {
         let all = self.scope.seqno;
-        if let Some(kept) = self.liveness_scan.kept_by_snapshots.get_mut(stratum)
+        if let Some((_, kept)) = self.liveness_scan.kept_by_snapshots.get_mut(stratum)
             && (is_superseded || cover.hides(key.bytes(), trailer.seqno(), all))
         {
             *kept = kept.saturating_add(pair_bytes(key.bytes(), slot));

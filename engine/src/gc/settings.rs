@@ -87,28 +87,21 @@ impl GcOptions {
     /// assert!(gc.validate().unwrap_err().message().contains("from 1.05 to 1000"));
     /// ```
     pub fn validate(&self) -> Result<()> {
-        let bounds = [
-            ("max_space_amplification", self.max_space_amplification),
-            ("settled_space_amplification", self.settled_space_amplification),
-        ];
-        for (name, bound) in bounds {
-            if !(1.05..=1000.0).contains(&bound) {
-                return Err(Error::invalid_option(format!(
-                    "{name} is {bound}, it must be from 1.05 to 1000"
-                ))
-                .advise("set `automatic` to false if space does not matter"));
+        let (bounds, shares) = ((1.05, 1000.0), (0.05, 1.0));
+        for (name, value, (least, most)) in [
+            ("max_space_amplification", self.max_space_amplification, bounds),
+            ("settled_space_amplification", self.settled_space_amplification, bounds),
+            ("discardable_ratio", self.discardable_ratio, shares),
+            ("punch_ratio", self.punch_ratio, shares),
+        ] {
+            if !(least..=most).contains(&value) {
+                let what = format!("{name} is {value}, it must be from {least} to {most}");
+                let error = Error::invalid_option(what);
+                let advice = "set `automatic` to false if space does not matter";
+                return Err(if least > 1.0 { error.advise(advice) } else { error });
             }
         }
         within("space_allowance_bytes", self.space_allowance_bytes, 0, 1 << 40)?;
-        let shares =
-            [("discardable_ratio", self.discardable_ratio), ("punch_ratio", self.punch_ratio)];
-        for (name, share) in shares {
-            if !(0.05..=1.0).contains(&share) {
-                return Err(Error::invalid_option(format!(
-                    "{name} is {share}, it must be from 0.05 to 1"
-                )));
-            }
-        }
         within("memory_bytes", self.memory_bytes, 64 << 10, 1 << 40)
     }
 

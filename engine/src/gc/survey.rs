@@ -197,8 +197,7 @@ pub fn survey(context: &Runtime, knowledge: &Knowledge, live_bytes: u64) -> Resu
         // Holes are declared by the list, which is used once.
         let listed = counted.filter(|counted| counted.list.is_some());
         let runs = listed.and_then(|counted| counted.dead_runs);
-        segment.dead_runs = runs.filter(|runs| runs.count > 0);
-        segment.linked = segment.dead_runs.is_some() && is_linked(context, live);
+        segment.dead_runs = runs.filter(|runs| runs.count > 0 && !is_linked(context, live));
         facts.segment_bytes += segment.allocated;
         facts.segments.push(segment);
     }

@@ -159,7 +159,6 @@ fn facts_of(id: SegmentId) -> SpaceFacts {
         counted: false,
         sealed: true,
         behind_head: true,
-        linked: false,
         dead_runs: None,
         fault: None,
     };

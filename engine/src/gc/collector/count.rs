@@ -43,7 +43,6 @@ pub(super) struct Start {
     /// The bytes of each segment.
     segments: Vec<(SegmentId, u64)>,
     written: Written,
-    snapshots: Vec<SeqNo>,
 }
 
 impl Collector {
@@ -146,7 +145,7 @@ impl Collector {
         let written = self.written();
         let scope = self.scope(state, wanted, (false, mode))?;
         let segments = facts.segments.iter().map(|it| (it.id, it.written)).collect();
-        let start = Start { segments, written, snapshots: scope.snapshots.clone() };
+        let start = Start { segments, written };
         state.has_freed = false;
         Ok((scope, start))
     }
@@ -192,23 +191,18 @@ impl Collector {
         );
         self.quarantine.lock().note_liveness_scan();
         let context = &self.runtime;
-        let counters = &self.runtime.counters.gc;
-        counters.liveness_scans.add(1);
+        context.counters.gc.liveness_scans.add(1);
         let (entries, took) = (liveness_scan.walked, liveness_scan.took);
-        counters.liveness_scan_entries.add(entries);
-        counters.liveness_scan_nanos.add(took.as_nanos() as u64);
         context.emit(Event::LivenessScanEnded { entries, took });
-        let Start { segments, written, snapshots } = start;
-        assert_eq!(snapshots.len(), liveness_scan.kept_by_snapshots.len(), "each has a sum");
         let (live_bytes, live_records) = (liveness_scan.live_bytes(), liveness_scan.live_entries());
         if !state.live.is_counted() {
             let (records, bytes) = liveness_scan.live_before;
             state.live.open(bytes, records);
         }
-        state.live.count(LiveCount { live_bytes, live_records, written });
-        let kept = liveness_scan.kept_by_snapshots.iter().copied();
-        state.snapshots = snapshots.into_iter().zip(kept).filter(|(_, kept)| *kept > 0).collect();
-        state.knowledge.renew(liveness_scan, &segments, &context.set.current());
+        state.live.count(LiveCount { live_bytes, live_records, written: start.written });
+        let kept = liveness_scan.kept_by_snapshots.iter().filter(|(_, kept)| *kept > 0);
+        state.snapshots = kept.copied().collect();
+        state.knowledge.renew(liveness_scan, &start.segments, &context.set.current());
         self.measure_holes(state, true);
         Ok(())
     }
@@ -288,9 +282,6 @@ impl Collector {
         let scope = self.scope(state, wanted(new), (true, now.mode))?;
         let taken = scan(&self.runtime, &scope, &NEVER);
         let found = taken.inspect_err(|error| self.note_walk(state, error))?;
-        let counters = &self.runtime.counters.gc;
-        counters.liveness_scan_entries.add(found.walked);
-        counters.liveness_scan_nanos.add(found.took.as_nanos() as u64);
         state.knowledge.add(found, &now.facts);
         self.measure_holes(state, false);
         Ok(())
@@ -348,6 +339,8 @@ fn scan(context: &Runtime, scope: &Scope, is_given_up: &AtomicBool) -> JobResult
         context.check_closing()
     })?;
     found.took = context.env.clock.since(begun);
+    context.counters.gc.liveness_scan_entries.add(found.walked);
+    context.counters.gc.liveness_scan_nanos.add_time(found.took);
     Ok(found)
 }
 

@@ -101,7 +101,12 @@ impl Puncher {
         // This runs in the serial step, where a segment that died as a whole meanwhile is no longer
         // there.
         let plan = |version: &Version| {
-            found = find(version, victims, cost.least_run());
+            let runs_of = |victim: &VictimRecords| {
+                let segment = version.segments.get(&victim.id)?;
+                let runs = runs_to_punch(&victim.list, segment, cost.least_run());
+                (!runs.is_empty()).then_some((victim.id, runs))
+            };
+            found = victims.iter().filter_map(runs_of).collect();
             // A consumer of the change feed that began since they were picked looks for no commit
             // behind a hole, be it punched or not.
             let is_log =
@@ -310,17 +315,4 @@ impl Pending {
         }
         Ok(())
     }
-}
-
-/// Returns the ranges to punch in those victims that still exist.
-fn find(
-    version: &Version,
-    victims: &[VictimRecords],
-    least: u64,
-) -> Vec<(SegmentId, Vec<PunchRange>)> {
-    let runs_of = |victim: &VictimRecords| {
-        let runs = runs_to_punch(&victim.list, version.segments.get(&victim.id)?, least);
-        (!runs.is_empty()).then_some((victim.id, runs))
-    };
-    victims.iter().filter_map(runs_of).collect()
 }

@@ -51,7 +51,6 @@ fn segment(chance: &Chance, id: u64) -> SegmentFacts {
         counted: !chance.one_in(8),
         sealed,
         behind_head: sealed && !chance.one_in(8),
-        linked: chance.one_in(6),
         dead_runs: chance.one_in(2).then(|| {
             let bytes = chance.below(allocated - live + 1);
             DeadRuns { count: 1 + chance.below(64), bytes }
@@ -124,7 +123,7 @@ fn only_what_shrinks_and_may_go_is_picked() {
             match victim.gain.how {
                 How::Relocate => assert_eq!(victim.gain.moved, segment.live),
                 How::Punch => {
-                    assert!(policy.punch.is_some() && !segment.linked);
+                    assert!(policy.punch.is_some());
                     assert_eq!(victim.gain.moved, 0);
                 }
             }

@@ -102,7 +102,6 @@ fn segment<'a>(mut words: impl Iterator<Item = &'a str>) -> SegmentFacts {
             ("records", value) => facts.live_records = number(value),
             ("run", value) => mean_run = Some(number(value)),
             ("sorted", _) => facts.kind = SegmentKind::Sorted,
-            ("linked", _) => facts.linked = true,
             ("dead", _) => facts.referenced = 0,
             ("uncounted", _) => facts.counted = false,
             ("damaged", _) => facts.fault = Some(SegmentFault::Damaged),
