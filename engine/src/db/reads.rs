@@ -34,6 +34,9 @@ pub(crate) struct ReadMoment {
 /// Measured with values of 1 KiB in tables, 256 MiB in 96 MiB of memory, 64 keys at once: 17,700
 /// keys a second where each waited for its block, and 73,000 since.
 const STARTED_KEYS: usize = 64;
+/// At most so many separated values of a get of many keys are fetched together. Each may lie in a
+/// file of its own, which stays open until it is read, and its bytes take memory until then.
+const FETCHED_VALUES: usize = 256;
 /// If none of so many needs a read, the others are taken to be in memory, too.
 const PROBED_KEYS: usize = 4;
 
@@ -312,15 +315,30 @@ impl Keyspace {
                 }
             };
             values.push(found);
+            if wanted.len() == FETCHED_VALUES {
+                self.fetch_into(&mut values, &view, std::mem::take(&mut wants), &wanted);
+                wanted.clear();
+            }
         }
         self.core.counters.gets.add(keys.len() as u64);
-        let mut fetching = self.core.fetcher.many(&view, wants);
-        for (position, index) in wanted.into_iter().enumerate() {
-            values[index] = fetching.take(position).map(Some);
-        }
+        self.fetch_into(&mut values, &view, wants, &wanted);
         let found = values.iter().filter(|value| matches!(value, Ok(Some(_)))).count();
         self.core.counters.gets_found.add(found as u64);
         values
+    }
+
+    /// Puts the values that `wants` lead to in their places, whose indexes are `wanted`.
+    fn fetch_into(
+        &self,
+        values: &mut [Result<Option<Value>>],
+        view: &Arc<View>,
+        wants: Wants,
+        wanted: &[usize],
+    ) {
+        let mut fetching = self.core.fetcher.many(view, wants);
+        for (position, &index) in wanted.iter().enumerate() {
+            values[index] = fetching.take(position).map(Some);
+        }
     }
 
     /// Returns the value that the reading transaction itself has written or merged, `Some(None)` if

@@ -18,7 +18,7 @@ pub(super) const MAX_RUN_BYTES: u64 = 256 << 10;
 pub(super) enum FetchWay {
     /// As a part of the read with this index.
     ReadRun(usize),
-    /// By itself, because it may still be in the write buffer.
+    /// By itself, because it may still be in the write buffer, or its file can't be opened now.
     Alone,
     /// Not at all, because of this error.
     Lost(Error),
@@ -36,7 +36,7 @@ pub(super) struct ReadPlan {
 impl ReadPlan {
     /// Adds the next pointer in the order of places: to the last read if it is near, else to a new
     /// one, from `file`, which also says how long a read of several records may be. A record that
-    /// is not in the file yet is read by itself.
+    /// is not in the file yet, or whose file can't be opened now, is read by itself.
     pub(super) fn add(
         &mut self,
         pointer: ValuePointer,
@@ -60,13 +60,11 @@ impl ReadPlan {
             }
         }
         let (offset, len) = (pointer.offset, pointer.length as usize);
-        match file() {
-            Ok((file, most_bytes)) => {
-                self.requests.push(ReadRequest { file, offset, len });
-                self.most_bytes = most_bytes;
-            }
-            Err(error) => return FetchWay::Lost(error),
-        }
+        // The process may have as many files open as it can, by other reads of this batch among
+        // them. Once it is this value's turn, these may be over.
+        let Ok((file, most_bytes)) = file() else { return FetchWay::Alone };
+        self.requests.push(ReadRequest { file, offset, len });
+        self.most_bytes = most_bytes;
         self.last = Some(pointer);
         FetchWay::ReadRun(self.requests.len() - 1)
     }
