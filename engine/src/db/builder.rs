@@ -313,7 +313,10 @@ impl Builder {
         let recorder = recent.clone().map(|recent| recent as Arc<dyn EventListener>);
         let filtered = self.compaction_filters.keys().cloned();
         Opening {
-            merge_operators: self.merge_operators.with_filtered(filtered),
+            merge_operators: self
+                .merge_operators
+                .with_filtered(filtered)
+                .following(self.options.follow),
             env,
             dir: self.dir,
             options: self.options,

@@ -23,7 +23,8 @@
 //!
 //! A memo belongs to one open keyspace, and goes with it: a keyspace that is created later under
 //! the same name has another, and numbers that a crash takes back were never in a memo of the next
-//! session.
+//! session. A follower has no memo: it may have seen a commit that its database took back
+//! afterwards, because the disk was full, and another commit gets the same numbers.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_VALUE_BYTES, SeqNo};
@@ -52,6 +53,8 @@ pub struct MergeOperators {
     twice: Option<String>,
     /// The keyspaces whose values a compaction filter may change.
     filtered: BTreeSet<String>,
+    /// True if another process writes, which may take numbers back.
+    follows: bool,
     /// True if something stands in for an operator that was not given.
     with_stand_ins: bool,
 }
@@ -98,6 +101,11 @@ impl MergeOperators {
     /// Notes which keyspaces have a compaction filter.
     pub fn with_filtered(self, filtered: impl IntoIterator<Item = String>) -> Self {
         MergeOperators { filtered: filtered.into_iter().collect(), ..self }
+    }
+
+    /// Notes whether the database of another process is followed.
+    pub fn following(self, follows: bool) -> Self {
+        MergeOperators { follows, ..self }
     }
 
     /// Returns an error if an operator of the user's has a name that it can't have, or that of
@@ -153,7 +161,7 @@ impl MergeOperators {
         let Some((name, operator)) = self.named(keyspace, options, with_stand_ins)? else {
             return Ok(None);
         };
-        let has_memo = !self.filtered.contains(keyspace);
+        let has_memo = !self.follows && !self.filtered.contains(keyspace);
         Ok(Some(Arc::new(Merging {
             what: format!("merge operator {name:?} of {keyspace:?}"),
             operator,

@@ -7,9 +7,11 @@ use cleavedb::env::Env;
 use cleavedb::env::random::Random;
 use cleavedb::env::sim::{Call, FaultPlan, Simulation, Survivors};
 use cleavedb::{
-    Db, Durability, ErrorKind, Keyspace, Options, ReadOptions, WriteBatch, WriteOptions,
+    Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, ReadOptions, WriteBatch,
+    WriteOptions,
 };
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -188,6 +190,49 @@ fn i09_what_a_full_disk_takes_back_is_not_seen() {
             assert!(both(&reader) == both(&db));
         });
     }
+}
+
+/// I6, I9: of two commits in one group the second may fail for want of space, and the first is
+/// taken back with it. A follower that has seen the first by then merges nothing of it into what it
+/// reads later, when another commit has its number.
+#[test]
+fn i06_i09_operands_that_a_full_disk_takes_back_are_not_merged() {
+    let memtable_bytes = 1 << 20;
+    let keyspace = KeyspaceOptions { memtable_bytes, ..tiny_options().keyspace };
+    let merge_operator = Some(cleavedb::merge_operators::ADD.to_owned());
+    let sums = KeyspaceOptions { merge_operator, ..keyspace.clone() };
+    let mut seen_back = 0;
+    for seed in 0..24 {
+        simulate(seed, STEPS, |env, simulation| {
+            let (keyspace, segment_bytes) = (keyspace.clone(), 256 << 10);
+            let options = Options { keyspace, segment_bytes, gc: quiet(), ..tiny_options() };
+            let db = open(env, Options { mapped_appends: false, ..options.clone() });
+            let sums = db.create_keyspace_with("sums", sums.clone()).unwrap();
+            let reader = open(env, Options { follow: true, ..options });
+            let read = |db: &Db| db.keyspace("sums").unwrap().get("sum").unwrap().unwrap();
+            for _ in 0..20 {
+                // So many that what they make is worth remembering.
+                (0..40).for_each(|_| sums.merge("sum", "1").unwrap());
+                let nth = 1 + env.random.next_u64() % 4;
+                let plan = FaultPlan::new(Call::Write).error(io::ErrorKind::StorageFull);
+                simulation.fail(plan.on(".seg").nth(nth));
+                let before = read(&db);
+                let (merging, putting) = (sums.clone(), db.default_keyspace());
+                let merge = move || drop(merging.merge("sum", "1000"));
+                let put = move || drop(putting.put("large", [7; 16 << 10]));
+                let mut threads = vec![env.threads.spawn("merge", Box::new(merge)).unwrap()];
+                threads.push(env.threads.spawn("put", Box::new(put)).unwrap());
+                threads.into_iter().for_each(|it| it.join().unwrap());
+                reader.catch_up().unwrap();
+                seen_back += usize::from(read(&reader) != read(&db) && read(&db) == before);
+                simulation.clear_faults();
+                sums.merge("sum", "1").unwrap();
+                reader.catch_up().unwrap();
+                assert_eq!(read(&reader), read(&db), "seed {seed}");
+            }
+        });
+    }
+    assert!(seen_back > 0, "no follower has seen what was taken back");
 }
 
 /// After a power failure, who follows the database anew sees what its opening for writing will see.
