@@ -189,11 +189,15 @@ struct Checking {
 }
 
 impl Checking {
-    fn read(&mut self, bytes: u64) {
+    /// Notes that so many bytes were read. Fails if the database closes: then the files that are
+    /// left may go.
+    fn read(&mut self, bytes: u64) -> Result<()> {
         self.untold += bytes;
         if self.untold >= STEP_BYTES {
             self.pass.advance(std::mem::take(&mut self.untold));
+            self.pass.check_closing()?;
         }
+        Ok(())
     }
 }
 
@@ -236,11 +240,13 @@ impl Db {
         readers.push(self.core.snapshots.visible());
         let all_bytes = bytes_to_check(&self.core.set.current());
         let pass = LongPass::new(&self.core.env, &options.pass, all_bytes);
+        let pass = pass.while_open(&self.core.runtime);
         let mut checking = Checking { report: CheckReport::default(), pass, untold: 0 };
         for (name, view) in &views {
             let name = Some(name.as_str());
             checking.report.note_of(view.levels.check(), name, None);
             for (_, table) in view.levels.tables() {
+                self.core.check_open()?;
                 let outcome = check_table(view, name, table, &readers, &mut checking);
                 checking.report.note_of(outcome, name, None);
             }
@@ -249,14 +255,18 @@ impl Db {
         checking.report.note(check_uses(&version));
         checking.report.note(check_all(&version));
         for (&id, live) in version.segments.iter() {
+            self.core.check_open()?;
             let outcome = check_segment(self, id, live, &mut checking);
             checking.report.note(outcome);
         }
         for relocation in version.relocations.values() {
+            self.core.check_open()?;
             let outcome = check_relocation(&version, relocation, &mut checking);
             checking.report.note(outcome);
         }
         checking.pass.advance(checking.untold);
+        // Of a database that was closed, files may be gone: what was found is no damage.
+        self.core.check_open()?;
         for finding in &checking.report.problems {
             if self.core.has_moved(&finding.error, version.number)? {
                 return Err(self.core.lost(finding.error.clone(), version.number));
@@ -289,10 +299,10 @@ fn check_table(
     let (mut entries, mut pointers) = (0, 0);
     let verified = handle.table()?.verify(|user_key, trailer, payload| {
         entries += 1;
-        checking.read((user_key.len() + payload.len()) as u64);
+        checking.read((user_key.len() + payload.len()) as u64)?;
         if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)? {
             pointers += 1;
-            checking.read(pointer.length.into());
+            checking.read(pointer.length.into())?;
             // A lost value must not keep the others from being checked.
             let outcome = check_pointer(view, pointer, user_key, trailer.seqno(), readers);
             if outcome.is_err() && lost.len() < MAX_PLACES {
@@ -358,7 +368,7 @@ fn check_relocation(
     checking: &mut Checking,
 ) -> Result<()> {
     let Some(table) = relocation.table()? else { return Ok(()) };
-    checking.read(relocation.meta.bytes);
+    checking.read(relocation.meta.bytes)?;
     let report = &mut checking.report;
     report.files += 1;
     report.bytes += relocation.meta.bytes;
@@ -429,8 +439,7 @@ fn check_segment(
     let mut records = 0;
     let mut count = |frame: &crate::segment::Frame<'_>| {
         records += frame.records.len() as u64;
-        checking.read(frame.records.iter().map(|record| u64::from(record.length)).sum());
-        Ok(())
+        checking.read(frame.records.iter().map(|record| u64::from(record.length)).sum())
     };
     let start = ScanStart::first(&head);
     scan(&*file, path, &head, segment.seal(), ScanMode::Sealed(length), start, &mut count)?;

@@ -209,15 +209,18 @@ fn walk(
 fn bytes_within(levels: &Levels, table: &TableHandle, range: &Bounds) -> Result<u64> {
     let order = levels.order();
     let (smallest, largest) = bounds(table);
-    let behind = |bound: &[u8]| order.compare(bound, largest).is_gt();
-    let before = |bound: &[u8]| order.compare(bound, smallest).is_le();
-    let offset = |bound: &[u8]| match (before(bound), behind(bound)) {
-        (true, _) => Ok(0),
-        (_, true) => Ok(table.meta.bytes),
-        _ => table.table()?.approximate_offset(bound, Trailer::seek(MAX_SEQNO)),
+    if !range.meets(order, smallest, largest) {
+        return Ok(0);
+    }
+    let offset = |bound| table.table()?.approximate_offset(bound, Trailer::seek(MAX_SEQNO));
+    let from = match &range.lower {
+        Some(lower) if range.is_before(order, smallest) => offset(lower)?,
+        _ => 0,
     };
-    let from = range.lower.as_deref().map_or(Ok(0), offset)?;
-    let to = range.upper.as_deref().map_or(Ok(table.meta.bytes), offset)?;
+    let to = match &range.upper {
+        Some(upper) if range.is_behind(order, largest) => offset(upper)?,
+        _ => table.meta.bytes,
+    };
     Ok(to.saturating_sub(from))
 }
 
@@ -257,6 +260,8 @@ mod tests {
         assert_eq!(whole, keys.approximate_size(..).unwrap());
         assert_eq!(bytes("x", "z"), 0);
         assert_eq!(bytes("01000", "00000"), 0);
+        assert_eq!(keys.approximate_size("00000"..="01999").unwrap(), whole, "with the last key");
+        assert_eq!(keys.approximate_size("02000"..="03000").unwrap(), 0);
         let (left, right) = (bytes("00000", "01000"), bytes("01000", "99999"));
         assert!(left > 0 && right > 0 && (left + right).abs_diff(whole) < whole / 10);
     }
@@ -275,6 +280,7 @@ mod tests {
         assert_eq!(keys.approximate_len("00500"..="00509").unwrap(), 10);
         keys.flush().unwrap();
         assert_eq!(len("", "z"), 2000);
+        assert_eq!(keys.approximate_len("00000"..="01999").unwrap(), 2000);
         assert!(len("00500", "01000").abs_diff(500) < 100, "{}", len("00500", "01000"));
         // A deletion counts for itself and for what it deletes, in a memtable as in a table.
         for n in 0..1000u32 {

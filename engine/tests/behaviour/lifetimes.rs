@@ -2,7 +2,7 @@
 //! databases to which a handle is left.
 
 use crate::common;
-use cleavedb::{Db, ErrorKind, Keyspace, Result};
+use cleavedb::{CheckOptions, Db, ErrorKind, Keyspace, Result};
 
 const KEYS: usize = 100;
 
@@ -113,4 +113,18 @@ fn whoever_holds_a_database_open_is_counted() {
     assert_eq!(kind(Db::builder(dir.path()).open()), ErrorKind::Locked);
     drop(keyspace);
     Db::builder(dir.path()).open().unwrap();
+}
+
+/// Files may go once the database is closed, and what a check misses then is no damage.
+#[test]
+fn a_check_ends_with_its_database() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keyspace = db.default_keyspace();
+    (0..2000).for_each(|number| common::put_value(&keyspace, number, 1, 1000));
+    db.flush().unwrap();
+    let closing = db.clone();
+    let close = move |_| closing.clone().close().unwrap();
+    let error = db.check_with(&CheckOptions::new().on_progress(close)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
 }

@@ -43,8 +43,8 @@ pub struct Versioned {
 
 /// What must be under a key for a conditional write to happen.
 ///
-/// Deadlines are judged when the key is read, shortly before the write: a value that expires in
-/// between still counts as there.
+/// Deadlines are judged when the write is committed: a value that has expired by then is absent,
+/// even if it was there when the key was read, shortly before.
 ///
 /// ```
 /// # let words = cleavedb::open(cleavedb::doc_dir("expected"))?.default_keyspace();
