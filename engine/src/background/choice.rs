@@ -128,7 +128,12 @@ impl Background {
                 assert!(running.is_none(), "one flush of keyspace {} at a time", keyspace.id);
                 return Some(BackgroundWork::Flush(keyspace));
             }
-            let is_due = may_run(JobKind::SpareSegment) && self.committer.log().wants_spare();
+            let is_wanted = self.committer.log().wants_spare();
+            if !is_wanted && state.failures.count(JobKind::SpareSegment) > 0 {
+                // Writers create a spare that they lack, and have done what this job failed to do.
+                self.forget_failures(&[JobKind::SpareSegment], state);
+            }
+            let is_due = is_wanted && may_run(JobKind::SpareSegment);
             return is_due.then_some(BackgroundWork::Spare);
         }
         let is_purged = set.tables().purge.is_empty();

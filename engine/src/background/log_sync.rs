@@ -51,9 +51,13 @@ impl Background {
             if left == Some(Duration::ZERO) {
                 state.sync_due = None;
                 drop(state);
-                let outcome = self.committer.sync();
+                let outcome = self.committer.sync().map(|_| ());
+                // The error that makes the database read-only is an event of its own.
+                if self.runtime.health.check().is_ok() {
+                    self.report_failure(&outcome.clone().map_err(JobError::from));
+                }
                 state = self.state.lock();
-                self.note_log_sync(outcome.map(|_| ()), &mut state);
+                self.note_log_sync(outcome, &mut state);
                 continue;
             }
             if self.runtime.health.check().is_ok() && self.committer.log().wants_sync() {

@@ -3,6 +3,7 @@
 use super::{Background, BackgroundState, RECHECK_INTERVAL};
 use crate::base::error::{Error, Result};
 use crate::base::pointer::KeyspaceId;
+use crate::env::sync::MutexGuard;
 use crate::gc::dead;
 use crate::gc::picker::Mode;
 use crate::version::health::JobKind;
@@ -18,6 +19,7 @@ impl Background {
             |state: &BackgroundState, id: &KeyspaceId| state.failures.count(JobKind::Flush(*id));
         let mut state = self.state.lock();
         let before: Vec<u32> = flushed.iter().map(|id| failures(&state, id)).collect();
+        self.changed.notify_all();
         loop {
             if done() {
                 return Ok(());
@@ -29,9 +31,21 @@ impl Background {
             if let Some(error) = changed.map(|(id, _)| *id).find_map(error_of) {
                 return Err(error);
             }
-            self.changed.notify_all();
-            state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
+            state = self.wait_for_change(state);
         }
+    }
+
+    /// Waits until something changed. The others are woken as well only after a long wait, in case
+    /// that they have missed it: two waiters that always did so would wake each other all the time.
+    fn wait_for_change<'a>(
+        &'a self,
+        state: MutexGuard<'a, BackgroundState>,
+    ) -> MutexGuard<'a, BackgroundState> {
+        let (state, timed_out) = self.changed.wait_timeout(state, RECHECK_INTERVAL);
+        if timed_out {
+            self.changed.notify_all();
+        }
+        state
     }
 
     /// Waits until no flush of these keyspaces runs any more that began with an entry from before
@@ -63,6 +77,7 @@ impl Background {
     /// Waits until nothing is due: no flush, no compaction, nothing to free.
     pub fn wait_idle(&self) -> Result<()> {
         let mut state = self.state.lock();
+        self.changed.notify_all();
         loop {
             self.check_running(&state)?;
             if state.jobs + state.foreground_jobs == 0 && !self.is_due(&state) {
@@ -71,8 +86,7 @@ impl Background {
             if let Some(error) = self.due_failure(&state) {
                 return Err(error);
             }
-            self.changed.notify_all();
-            state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
+            state = self.wait_for_change(state);
         }
     }
 

@@ -388,7 +388,8 @@ impl<S: ScanSource> ScanBuffer<S> {
         let least_seqno = next_seqno.unwrap_or(0);
         // A header matches its checksum by accident once in 2^32 offsets, so only a hostile file
         // can make us verify many bodies.
-        let mut patience = 8 * (self.limit - bad) + PIECE_BYTES as u64;
+        // I7: a sparse file can claim any length.
+        let mut patience = (self.limit - bad).saturating_mul(8).saturating_add(PIECE_BYTES as u64);
         let mut at = bad + 1;
         while self.limit.saturating_sub(at) >= FRAME_HEADER_BYTES as u64 {
             let len = (PIECE_BYTES as u64).min(self.limit - at) as usize;

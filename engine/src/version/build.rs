@@ -179,8 +179,13 @@ impl VersionBuilder<'_> {
                 let handle = TableHandle::new(meta.clone(), order, self.tables.clone());
                 // A trivial move removes and adds the same file; the handle is kept with its state.
                 let moved = removed.tables.iter().position(|table| table.meta.id == meta.id);
-                let handle = match moved {
-                    Some(index) => removed.tables.swap_remove(index),
+                let handle = match moved.map(|index| removed.tables.swap_remove(index)) {
+                    Some(same) if *same.meta == **meta => same,
+                    // I7: no file has two contents.
+                    Some(_) => {
+                        let what = format!("table {} is added as another than it was", meta.id.0);
+                        return Err(Error::corruption(what));
+                    }
                     None => Arc::new(handle),
                 };
                 levels.add(*level, handle)?;

@@ -328,6 +328,24 @@ fn i05_a_job_that_copies_pointers_keeps_no_segment() {
 }
 
 #[test]
+fn i07_a_table_that_an_edit_moves_is_the_same() {
+    let place = VersionDir::new();
+    let version = start(&place);
+    let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
+    let builder = VersionBuilder { tables: &place.tables, comparator_of: &comparator_of };
+    let moved = |segments: &[u64]| {
+        let edit = Edit::new(vec![remove_table(11), add_table(11, segments)]);
+        builder.apply_tracking(&version, &edit, &[]).map(|(after, _)| after)
+    };
+    let before = version.keyspace(KEYSPACE).unwrap().levels.level(0)[0].clone();
+    let after = moved(&[1, 2]).unwrap().keyspace(KEYSPACE).unwrap().levels.level(0)[0].clone();
+    assert!(Arc::ptr_eq(&before, &after), "its file stays open");
+    let error = moved(&[1, 2, 3]).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("table 11 is added as another"), "{error}");
+}
+
+#[test]
 fn i03_edits_that_leave_something_dangling_are_refused() {
     let place = VersionDir::new();
     let version = start(&place);
