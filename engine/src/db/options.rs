@@ -64,7 +64,8 @@ pub struct Options {
     /// system call returns an error; set it to false if that must not happen.
     pub mapped_appends: bool,
     /// Files kept open at a time. Default 512; from 8 to 1048576. A quarter of them is for long
-    /// scans and compactions, which open what they read in sequence once more.
+    /// scans and compactions, which open what they read in sequence once more. A get of many keys
+    /// may have up to 256 more open while it reads values, and a scan of strewn ones 128.
     pub max_open_files: usize,
     /// Threads that compact. Default 1 for each two processors; from 1 to 128.
     pub compaction_threads: usize,
