@@ -250,19 +250,9 @@ extern "C" fn cleavedb_update(
     telling(errptr, (), || {
         let change =
             change.ok_or_else(|| Error::invalid_argument("there is no function that changes"))?;
-        let (options, keyspace, mut failed) = (write_options(options)?, keyspace.pin()?, None);
-        let key = key.key(keylen)?;
-        keyspace.get()?.update_with(key, &options, |old| {
-            match changed((change, state), old) {
-                Ok(new) => new,
-                Err(error) => {
-                    failed = Some(error);
-                    // What is there is put once more, so that nothing changes.
-                    old.map(<[u8]>::to_vec)
-                }
-            }
-        })?;
-        failed.map_or(Ok(()), Err)
+        let (options, keyspace, key) = (write_options(options)?, keyspace.pin()?, key.key(keylen)?);
+        let change = |old: Option<&[u8]>| changed((change, state), old);
+        keyspace.get()?.try_update_with(key, &options, change).map(|_| ())
     });
 }
 

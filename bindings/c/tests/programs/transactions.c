@@ -313,11 +313,12 @@ static void updates(void) {
     version_of("grows", expected[n]);
   }
   CHECK(calls == 5);
+  uint64_t before = version_of("grows", "x");
   cleavedb_update(words, writing, "grows", 5, &calls, too_long, &err);
   CHECK_ERROR(err, "Invalid argument: ");
   cleavedb_update(words, writing, "grows", 5, &calls, NULL, &err);
   CHECK_ERROR(err, "Invalid argument: ");
-  version_of("grows", "x");
+  CHECK(version_of("grows", "x") == before);
 }
 
 /* Increments a counter; the first run of each is disturbed by somebody else's write. */

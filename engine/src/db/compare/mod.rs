@@ -292,6 +292,32 @@ impl Keyspace {
         options: &WriteOptions,
         mut change: impl FnMut(Option<&[u8]>) -> Option<V>,
     ) -> Result<Option<V>> {
+        self.try_update_with(key, options, |old| Ok(change(old)))
+    }
+
+    /// Replaces a value as [`Keyspace::update_with`] does, by a change that may fail, as one that
+    /// can't read the value does. Then nothing is written, and its error is returned.
+    ///
+    /// ```
+    /// # let counters = cleavedb::open(cleavedb::doc_dir("try-update"))?.default_keyspace();
+    /// use cleavedb::{Error, ErrorKind, WriteOptions};
+    /// let count = |old: Option<&[u8]>| {
+    ///     let old = <[u8; 8]>::try_from(old.unwrap_or(&[0; 8]));
+    ///     let old = old.map_err(|_| Error::new(ErrorKind::InvalidArgument, "no counter"))?;
+    ///     Ok(Some((u64::from_le_bytes(old) + 1).to_le_bytes()))
+    /// };
+    /// counters.try_update_with("visits", &WriteOptions::default(), count)?;
+    /// counters.put("name", "Ada")?;
+    /// assert!(counters.try_update_with("name", &WriteOptions::default(), count).is_err());
+    /// assert_eq!(counters.get("name")?.unwrap(), "Ada");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn try_update_with<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &WriteOptions,
+        mut change: impl FnMut(Option<&[u8]>) -> Result<Option<V>>,
+    ) -> Result<Option<V>> {
         let key = key.as_ref();
         self.core.check_writable()?;
         let durability = self.core.durability(options)?;
@@ -300,7 +326,7 @@ impl Keyspace {
             let (mut found, mut holds) = self.read_versioned(key)?;
             let mut admitted = None;
             loop {
-                let made = change(found.as_ref().map(|found| &found.value[..]));
+                let made = change(found.as_ref().map(|found| &found.value[..]))?;
                 if made.is_none() && found.is_none() {
                     return Ok(None);
                 }
