@@ -51,14 +51,12 @@ impl EntriesView {
             places: Places::of(&view.version),
             segments: named.chain(pinned).collect(),
             view: View {
-                keyspace: view.keyspace,
                 version: Arc::new(version),
                 active: Arc::new(LoggedMemtable::new(levels.order().clone())),
                 immutables: memtables.map(|memtable| Arc::new(memtable.unpinned())).collect(),
                 levels,
-                installation: view.installation,
                 shown: 0,
-                merging: view.merging.clone(),
+                ..view.clone()
             },
         }
     }

@@ -159,6 +159,7 @@ impl LoggedMemtable {
 pub type NewMemtables = BTreeMap<KeyspaceId, Vec<Arc<LoggedMemtable>>>;
 
 /// The state of one keyspace at one moment. Only the active memtable still changes, by insertions.
+#[derive(Clone)]
 pub struct View {
     /// The keyspace of the view.
     pub keyspace: KeyspaceId,
@@ -369,16 +370,8 @@ impl KeyspaceState {
         let active = LoggedMemtable::with_room(self.order.clone(), self.options().memtable_bytes);
         let mut immutables = vec![old.active.clone()];
         immutables.extend(old.immutables.iter().cloned());
-        self.view.store(Arc::new(View {
-            keyspace: self.id,
-            version: old.version.clone(),
-            levels: old.levels.clone(),
-            active: Arc::new(active),
-            immutables,
-            installation: old.installation,
-            shown: old.shown,
-            merging: self.merging.clone(),
-        }));
+        let active = Arc::new(active);
+        self.view.store(Arc::new(View { active, immutables, ..View::clone(&old) }));
         true
     }
 
@@ -409,14 +402,11 @@ impl KeyspaceState {
             "only memtables that waited are flushed"
         );
         self.view.store(Arc::new(View {
-            keyspace: self.id,
             version: version.clone(),
             levels: keyspace.levels.clone(),
-            active: old.active.clone(),
             immutables,
             installation: installation.unwrap_or(old.installation),
-            shown: old.shown,
-            merging: self.merging.clone(),
+            ..View::clone(&old)
         }));
     }
 
@@ -449,14 +439,13 @@ impl KeyspaceState {
         let fresh = || Arc::new(LoggedMemtable::with_room(self.order.clone(), room));
         let active = if memtables.is_empty() { fresh() } else { memtables.remove(0) };
         self.view.store(Arc::new(View {
-            keyspace: self.id,
             version: version.clone(),
             levels: keyspace.levels.clone(),
             active,
             immutables: memtables,
             installation,
             shown,
-            merging: self.merging.clone(),
+            ..View::clone(&old)
         }));
         Ok(())
     }
