@@ -8,6 +8,7 @@
 
 use super::bounds::{Bounds, Cut};
 use super::key::{KeyOrder, SeqNo};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The deletion of all keys of a range.
@@ -26,6 +27,13 @@ struct PartSummary {
     last_end: usize,
     oldest: SeqNo,
     newest: SeqNo,
+}
+
+impl PartSummary {
+    /// Returns true if no range tombstone of the part has one of these numbers, for certain.
+    fn has_none_of(&self, seqnos: &RangeInclusive<SeqNo>) -> bool {
+        seqnos.is_empty() || self.newest < *seqnos.start() || self.oldest > *seqnos.end()
+    }
 }
 
 /// An immutable set of range tombstones of one keyspace.
@@ -127,7 +135,7 @@ impl RangeTombstones {
         let is_useless = |part: &PartSummary, best: &Option<&RangeTombstone>| {
             !sees(part.oldest) || best.is_some_and(|best| best.seqno >= part.newest)
         };
-        self.search((0, self.list.len()), key, &mut best, &is_useless, &mut |it, best| {
+        self.search((0, self.list.len()), (key, key), &mut best, &is_useless, &mut |it, best| {
             if sees(it.seqno) && best.is_none_or(|best| best.seqno < it.seqno) {
                 *best = Some(it);
             }
@@ -135,42 +143,49 @@ impl RangeTombstones {
         best
     }
 
-    /// Returns one of those over `key` that is wanted. Costs a look at all that are over the key.
+    /// Returns one of those that may be over a key from `smallest` to `largest`, both inclusive,
+    /// and have one of the numbers `seqnos`, if it is wanted.
+    ///
+    /// Costs a logarithmic number of comparisons, and some for each that `wants` is asked about;
+    /// more only where those with other numbers come in an unfavourable order.
     pub fn any_over(
         &self,
-        key: &[u8],
-        wants: impl Fn(&RangeTombstone) -> bool,
+        (smallest, largest): (&[u8], &[u8]),
+        seqnos: &RangeInclusive<SeqNo>,
+        mut wants: impl FnMut(&RangeTombstone) -> bool,
     ) -> Option<&RangeTombstone> {
         let mut found: Option<&RangeTombstone> = None;
-        let is_useless = |_: &PartSummary, found: &Option<&RangeTombstone>| found.is_some();
-        self.search((0, self.list.len()), key, &mut found, &is_useless, &mut |it, found| {
-            if found.is_none() && wants(it) {
+        let is_useless = |part: &PartSummary, found: &Option<&RangeTombstone>| {
+            found.is_some() || part.has_none_of(seqnos)
+        };
+        let keys = (smallest, largest);
+        self.search((0, self.list.len()), keys, &mut found, &is_useless, &mut |it, found| {
+            if found.is_none() && seqnos.contains(&it.seqno) && wants(it) {
                 *found = Some(it);
             }
         });
         found
     }
 
-    /// Calls `visit` with each that may be over a key from `smallest` to `largest`, both inclusive.
-    pub fn each_over<'a>(
-        &'a self,
+    /// Returns one of those over all keys from `smallest` to `largest` that have one of the numbers
+    /// `seqnos`. Costs a logarithmic number of comparisons, and more only where numbers and ends
+    /// come in an unfavourable order.
+    pub fn any_covering(
+        &self,
         (smallest, largest): (&[u8], &[u8]),
-        mut visit: impl FnMut(&'a RangeTombstone),
-    ) {
-        let begins_behind =
-            |it: &RangeTombstone, key: &[u8]| !it.range.begin().is_before(&self.order, key);
-        let first = self.list.partition_point(|it| !begins_behind(it, smallest));
-        let all = &self.list[first..];
-        all.iter().take_while(|it| !begins_behind(it, largest)).for_each(&mut visit);
-        let all = |_: &PartSummary, _: &()| false;
-        self.search((0, self.list.len()), smallest, &mut (), &all, &mut |it, ()| visit(it));
+        seqnos: &RangeInclusive<SeqNo>,
+    ) -> Option<&RangeTombstone> {
+        // I7: the keys may be reversed, and then what lies between both is not over the least.
+        let is_over = |it: &RangeTombstone| !it.range.is_behind(&self.order, smallest);
+        self.any_over((largest, smallest), seqnos, is_over)
     }
 
-    /// Calls `visit` with those over `key`, but for the parts that are useless for the result.
+    /// Calls `visit` with those that do not end before the key `end` nor begin behind the key
+    /// `begin`, but for the parts that are useless for the result.
     fn search<'a, R>(
         &'a self,
         (low, high): (usize, usize),
-        key: &[u8],
+        (end, begin): (&[u8], &[u8]),
         result: &mut R,
         is_useless: &impl Fn(&PartSummary, &R) -> bool,
         visit: &mut impl FnMut(&'a RangeTombstone, &mut R),
@@ -180,18 +195,18 @@ impl RangeTombstones {
         }
         let root = low.midpoint(high);
         let part = &self.parts[root];
-        let ends_before = self.list[part.last_end].range.is_behind(&self.order, key);
-        if ends_before || is_useless(part, result) {
+        let ends_before = || self.list[part.last_end].range.is_behind(&self.order, end);
+        if is_useless(part, result) || ends_before() {
             return;
         }
-        let here = &self.list[root];
-        if !here.range.is_before(&self.order, key) {
-            if !here.range.is_behind(&self.order, key) {
+        let (here, keys) = (&self.list[root], (end, begin));
+        if !here.range.is_before(&self.order, begin) {
+            if !here.range.is_behind(&self.order, end) {
                 visit(here, result);
             }
-            self.search((root + 1, high), key, result, is_useless, visit);
+            self.search((root + 1, high), keys, result, is_useless, visit);
         }
-        self.search((low, root), key, result, is_useless, visit);
+        self.search((low, root), keys, result, is_useless, visit);
     }
 
     /// Returns the places around `key` between which no range tombstone begins or ends.
@@ -296,30 +311,84 @@ impl RangeCover {
 mod tests {
     use super::*;
 
+    /// Returns up to `count` range tombstones with the numbers 10, 20 and so on, whose ends are
+    /// keys from `a` to `h`, or none.
+    fn random_list(random: &mut impl FnMut(u64) -> u64, count: u64) -> Vec<RangeTombstone> {
+        let mut list = Vec::new();
+        for seqno in 1..=count {
+            let mut end = |none: u64| {
+                let key = random(8 + none);
+                (key < 8).then(|| vec![b'a' + key as u8])
+            };
+            let (lower, upper) = (end(2), end(2));
+            let (open_lower, closed_upper) = (random(2) == 0, random(2) == 0);
+            let range = Bounds { lower, upper, open_lower, closed_upper };
+            if !range.is_empty(&KeyOrder::Bytewise) {
+                list.push(RangeTombstone { range: range.into(), seqno: seqno * 10 });
+            }
+        }
+        list
+    }
+
+    /// Returns a source of numbers, each below the one that it is given.
+    fn randoms() -> impl FnMut(u64) -> u64 {
+        let mut state = 7u64;
+        move |below| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        }
+    }
+
+    /// Random sets against a look at each range tombstone, for all spans of keys and of numbers.
+    #[test]
+    fn those_over_a_span_with_some_numbers_are_found() {
+        let (order, mut random) = (KeyOrder::Bytewise, randoms());
+        for round in 0..300 {
+            let mut list = random_list(&mut random, round % 12);
+            if round % 3 == 0 {
+                // Numbers need not go with the places of the ranges.
+                list.iter_mut().for_each(|it| it.seqno = 10 + it.seqno * 7 % 130);
+            }
+            let set = RangeTombstones::of(order.clone(), list.clone());
+            let all = SeqNo::MAX;
+            for (low, high) in [(0, all), (20, 60), (31, 39), (50, 50), (61, 60), (90, all)] {
+                let seqnos = low..=high;
+                for (smallest, largest) in
+                    (b'`'..=b'j').flat_map(|key| (key..=b'j').map(move |last| ([key], [last])))
+                {
+                    let keys = (&smallest[..], &largest[..]);
+                    let is_over = |it: &&RangeTombstone| {
+                        it.range.meets(&order, keys.0, keys.1) && seqnos.contains(&it.seqno)
+                    };
+                    let mut expected: Vec<_> = list.iter().filter(is_over).cloned().collect();
+                    let mut asked = Vec::new();
+                    let none = set.any_over(keys, &seqnos, |it| {
+                        asked.push(it.clone());
+                        false
+                    });
+                    assert_eq!(none, None);
+                    asked.sort_by_key(|it| it.seqno);
+                    expected.sort_by_key(|it| it.seqno);
+                    assert_eq!(asked, expected, "{keys:?} {seqnos:?} {list:?}");
+                    let first = set.any_over(keys, &seqnos, |_| true);
+                    assert_eq!(first.is_some(), !expected.is_empty());
+                    assert!(first.is_none_or(|it| expected.contains(it)));
+                    let covers = |it: &&RangeTombstone| it.range.covers(&order, keys.0, keys.1);
+                    let covering = set.any_covering(keys, &seqnos);
+                    let can_cover = expected.iter().any(|it| covers(&it));
+                    assert_eq!(covering.is_some(), can_cover, "{keys:?} {seqnos:?} {list:?}");
+                    assert!(covering.is_none_or(|it| covers(&it) && expected.contains(it)));
+                }
+            }
+        }
+    }
+
     /// Random sets against a look at each range tombstone, for all keys and readers.
     #[test]
     fn the_newest_over_a_key_is_found() {
-        let order = KeyOrder::Bytewise;
-        let mut state = 7u64;
-        let mut random = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % below
-        };
+        let (order, mut random) = (KeyOrder::Bytewise, randoms());
         for round in 0..300 {
-            let count = round % 12;
-            let mut list = Vec::new();
-            for seqno in 1..=count {
-                let mut end = |none: u64| {
-                    let key = random(8 + none);
-                    (key < 8).then(|| vec![b'a' + key as u8])
-                };
-                let (lower, upper) = (end(2), end(2));
-                let (open_lower, closed_upper) = (random(2) == 0, random(2) == 0);
-                let range = Bounds { lower, upper, open_lower, closed_upper };
-                if !range.is_empty(&order) {
-                    list.push(RangeTombstone { range: range.into(), seqno: seqno * 10 });
-                }
-            }
+            let list = random_list(&mut random, round % 12);
             let set = RangeTombstones::of(order.clone(), list.clone());
             let (first, second) = list.split_at(list.len() / 2);
             let halves = [first, second]

@@ -14,11 +14,12 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::base::range_tombstone::RangeTombstone;
 use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, pick_table};
-use crate::table::Summary;
+use crate::table::{Summary, TableMeta};
 use crate::version::edit::Change;
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels, bounds};
-use crate::version::snapshots::{SeenSeqnos, is_seen, stratum};
+use crate::version::snapshots::{SeenSeqnos, oldest_reader, stratum};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Tables with fewer entries than this are left until their level is due.
@@ -135,34 +136,44 @@ fn pick_deleted(
 
 /// Returns true if one range tombstone hides all entries of `table` from all readers.
 fn is_deleted(levels: &Levels, table: &TableHandle, seen: &SeenSeqnos) -> bool {
-    let ((smallest, largest), summary) = (bounds(table), &table.meta.summary);
-    let hides = |it: &RangeTombstone| {
-        it.seqno > summary.max_seqno
-            && it.seqno <= seen.visible
-            && !is_seen(&seen.snapshots, summary.min_seqno, it.seqno)
-            && it.range.covers(levels.order(), smallest, largest)
-    };
-    levels.ranges().any_over(smallest, hides).is_some()
+    let seqnos = hiding_all(&table.meta.summary, seen);
+    levels.ranges().any_covering(bounds(table), &seqnos).is_some()
+}
+
+/// Returns the numbers of the range tombstones that hide from all readers what a table has in their
+/// ranges: they are newer than its entries, and the oldest reader of its oldest entry sees them.
+///
+/// While a snapshot lives from before many range tombstones, a search by these numbers passes over
+/// all of them at once, however many are over the table.
+fn hiding_all(summary: &Summary, seen: &SeenSeqnos) -> RangeInclusive<SeqNo> {
+    let oldest = stratum(&seen.snapshots, summary.min_seqno);
+    let limit = oldest_reader(&seen.snapshots, oldest, seen.visible);
+    summary.max_seqno.saturating_add(1)..=limit
 }
 
 /// Returns true if range tombstones are over parts of `table` that have older entries, a job could
 /// apply them, and it is worth it: one of them goes on beyond the table, so that it is over a
 /// notable part, or they are many. Unless they are many in all, small ones wait for the next
-/// compaction of the table. While a snapshot lives from before one, what it hides has to stay.
+/// compaction of the table.
 fn loses_some(levels: &Levels, table: &TableHandle, known: &StaleFacts<'_>, is_many: bool) -> bool {
-    let (order, meta, (smallest, largest)) = (levels.order(), &table.meta, bounds(table));
-    let (mut small, mut is_worth) = (0, false);
-    levels.ranges().each_over((smallest, largest), |it| {
-        let applies = it.seqno > meta.summary.min_seqno
-            && it.seqno > meta.applied_ranges
-            && it.seqno <= known.seen.visible
-            && known.oldest_snapshot.is_none_or(|oldest| oldest >= it.seqno);
-        if applies {
-            small += 1;
-            is_worth |= it.range.contains(order, smallest) || it.range.contains(order, largest);
-        }
-    });
-    is_worth || small >= if is_many { 1 } else { MANY_IN_TABLE }
+    let (order, (smallest, largest)) = (levels.order(), bounds(table));
+    let least = if is_many { 1 } else { MANY_IN_TABLE };
+    let mut small = 0;
+    let are_enough = |it: &RangeTombstone| {
+        small += 1;
+        small >= least || it.range.contains(order, smallest) || it.range.contains(order, largest)
+    };
+    let seqnos = applicable(&table.meta, known);
+    levels.ranges().any_over((smallest, largest), &seqnos, are_enough).is_some()
+}
+
+/// Returns the numbers of the range tombstones that a job could apply to a table, and that may hide
+/// something there. While a snapshot lives from before one, what it hides has to stay.
+fn applicable(meta: &TableMeta, known: &StaleFacts<'_>) -> RangeInclusive<SeqNo> {
+    let after = meta.summary.min_seqno.max(meta.applied_ranges);
+    let visible = known.seen.visible;
+    let limit = known.oldest_snapshot.map_or(visible, |oldest| oldest.min(visible));
+    after.saturating_add(1)..=limit
 }
 
 /// Returns true if range tombstones hide all entries of the inputs of `pick` from all readers, so
@@ -254,7 +265,55 @@ fn is_mostly_indirect(summary: &Summary, known: &StaleFacts<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{wants_flush, wants_flush_of_expired};
+    use super::{StaleFacts, applicable, hiding_all, wants_flush, wants_flush_of_expired};
+    use crate::base::key::SeqNo;
+    use crate::base::pointer::TableId;
+    use crate::table::{Summary, TableMeta};
+    use crate::version::snapshots::{SeenSeqnos, is_seen};
+    use std::sync::Arc;
+
+    /// I6: the spans of numbers by which range tombstones are searched against what they stand for,
+    /// for all tables, snapshots and range tombstones with small numbers.
+    #[test]
+    fn i06_range_tombstones_are_searched_by_the_numbers_that_count() {
+        const LAST: SeqNo = 6;
+        let tables = (0..=LAST).flat_map(|min| (min..=LAST).map(move |max| (min, max)));
+        for ((min_seqno, max_seqno), snapshots, visible) in tables.flat_map(|table| {
+            let snapshots = |bits: u32| (0..=LAST).filter(|at| (bits >> at) & 1 == 1).collect();
+            let all = (0..1 << (LAST + 1)).map(snapshots);
+            all.flat_map(move |list: Vec<SeqNo>| {
+                (0..=LAST).map(move |at| (table, list.clone(), at))
+            })
+        }) {
+            let seen = SeenSeqnos { snapshots, visible, ..SeenSeqnos::default() };
+            let summary = Summary { min_seqno, max_seqno, ..Summary::default() };
+            let known = StaleFacts {
+                oldest_snapshot: seen.snapshots.first().copied(),
+                seen: &seen,
+                is_relocated: &|_| false,
+                idle: true,
+                level0_bytes: u64::MAX,
+                is_worth: &|_| true,
+            };
+            for seqno in 0..=LAST + 1 {
+                let hides_all = seqno > max_seqno
+                    && seqno <= visible
+                    && !is_seen(&seen.snapshots, min_seqno, seqno);
+                let found = hiding_all(&summary, &seen).contains(&seqno);
+                assert_eq!(found, hides_all, "{seqno}: {min_seqno} to {max_seqno}, {seen:?}");
+                let applied_ranges = max_seqno / 2;
+                let (id, bytes, ingested_at) = (TableId(1), 1000, 0);
+                let summary = Arc::new(summary.clone());
+                let meta = TableMeta { id, bytes, summary, applied_ranges, ingested_at };
+                let applies = seqno > min_seqno
+                    && seqno > applied_ranges
+                    && seqno <= visible
+                    && known.oldest_snapshot.is_none_or(|oldest| oldest >= seqno);
+                let found = applicable(&meta, &known).contains(&seqno);
+                assert_eq!(found, applies, "{seqno}: {meta:?}, {seen:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_memtable_is_flushed_if_half_of_it_has_expired() {

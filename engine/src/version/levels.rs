@@ -295,8 +295,9 @@ impl Levels {
     ) -> Vec<SeqNo> {
         let mut asked: FxHashSet<SeqNo> = added.clone();
         for table in gone {
-            self.ranges.each_over(bounds(table), |it| {
+            self.ranges.any_over(bounds(table), &(0..=SeqNo::MAX), |it| {
                 asked.insert(it.seqno);
+                false
             });
         }
         if asked.is_empty() {

@@ -1,9 +1,10 @@
 //! Golden cases of the deciders of compaction.
 
+mod costs;
 mod job;
 mod operands;
 mod redirect;
-mod script;
+pub(super) mod script;
 mod segments;
 mod split;
 pub(super) mod world;

@@ -124,7 +124,8 @@ fn run(lines: &[&str]) -> String {
     text
 }
 
-fn context() -> Arc<TableContext> {
+/// Returns what tables need that are never opened.
+pub fn context() -> Arc<TableContext> {
     Arc::new(TableContext::new(Arc::new(MemoryFs::default()), "db".into(), 7, TableLimits::TESTS))
 }
 
@@ -147,7 +148,8 @@ fn option(facts: &mut PickerFacts, word: &str) {
     }
 }
 
-fn table(line: &str, context: &Arc<TableContext>) -> Option<(usize, TableHandle)> {
+/// Parses a table; returns its level, too. `None` if the line is no table.
+pub fn table(line: &str, context: &Arc<TableContext>) -> Option<(usize, TableHandle)> {
     let mut words = line.split_whitespace().filter(|_| line.starts_with('L'));
     let level = level(words.next()?);
     let id: u64 = words.next()?.parse().expect(line);
