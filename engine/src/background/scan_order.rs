@@ -8,7 +8,7 @@ use crate::compaction::job::{self, CompactionReport};
 use crate::compaction::picker::span;
 use crate::compaction::scan_order::{self, OrderFacts, OrderPick};
 use crate::events::Event;
-use crate::read::demand::{DemandRange, KnownDemand, ScanDemands};
+use crate::read::demand::{DemandRange, KnownDemand, OrderBasis, ScanDemands};
 use crate::table::TableMeta;
 use crate::version::health::JobKind;
 use crate::version::job::JobResult;
@@ -40,17 +40,36 @@ impl Background {
         };
         let version = self.runtime.set.current();
         let (room, mut asked_room) = (self.collector.room().left(), 0);
+        let mut wait = |needed: u64| {
+            if needed > room {
+                // The least of several keyspaces: it can be made where more can't.
+                asked_room = if asked_room == 0 { needed } else { needed.min(asked_room) };
+            }
+            None
+        };
+        let basis = || OrderBasis {
+            version: version.number,
+            room: room.min(most_bytes()),
+            most_room: self.collector.room().most().min(most_bytes()),
+            running: state.busy.state(),
+        };
         let turn: CompactionTurn = (JobKind::OptionalCompaction, state.compacted_last);
         let found = self.find_compaction(resting, turn, |keyspace, view| {
             let demand = demands.worth_a_look(keyspace.id, version.number)?;
+            // Each wake-up asks, and the decision costs a look at each table that scans pay for. A
+            // flush that is coming since then would hold back nothing that waits for other reasons.
+            let basis = basis();
+            if let Some(known) = demand.waits.filter(|known| known.basis == basis) {
+                return wait(known.needed);
+            }
             let segment_bytes = self.committer.log().segment_bytes();
             // What waits for a flush is put in order with the rest.
             let flushes = !view.immutables.is_empty() || self.wants_flush(keyspace, &demand);
             let facts = OrderFacts {
                 demand: &demand,
                 is_sorted: &|id: SegmentId| scan_order::is_sorted(&version, id),
-                room: room.min(most_bytes()),
-                most_room: self.collector.room().most().min(most_bytes()),
+                room: basis.room,
+                most_room: basis.most_room,
                 segment_bytes: segment_bytes.min(scan_order::MAX_PIECE_BYTES),
                 flushes,
             };
@@ -61,12 +80,15 @@ impl Background {
                     demands.found_nothing(keyspace.id, version.number);
                     None
                 }
-                OrderPick::Wait(needed) if needed > room => {
-                    // The least of several keyspaces: it can be made where more can't.
-                    asked_room = if asked_room == 0 { needed } else { needed.min(asked_room) };
-                    None
+                OrderPick::Wait(needed) => {
+                    // A compaction of L0 for which there is room may have waited for a flush
+                    // alone. The view may be of a later version than the one that was current.
+                    if !flushes && view.version.number == version.number {
+                        demands.found_wait(keyspace.id, basis, needed);
+                    }
+                    wait(needed)
                 }
-                _ => None,
+                OrderPick::Lower(_) | OrderPick::Nothing => None,
             }
         });
         (found, asked_room)

@@ -233,6 +233,11 @@ impl RunningCompactions {
         claims.iter().any(|number| self.claims.contains_key(number))
     }
 
+    /// Returns two numbers that are the same later only if nothing was claimed or released since.
+    pub fn state(&self) -> (u64, usize) {
+        (self.next, self.claims.len())
+    }
+
     /// Returns true if no running job conflicts with `pick`.
     pub fn is_free(&self, keyspace: KeyspaceId, order: &KeyOrder, pick: &Pick) -> bool {
         if pick.tables().any(|table| self.tables.contains_key(&table.meta.id)) {

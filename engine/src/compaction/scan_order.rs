@@ -32,6 +32,7 @@ use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::KeyspaceState;
 use crate::version::walks::READ_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A piece puts at most about so many bytes of values in order. It holds up compactions of full
@@ -146,8 +147,13 @@ fn disorder(table: &Arc<TableHandle>, is_sorted: &dyn Fn(SegmentId) -> bool) -> 
     let (all, homes) = (sum(&uses), homes(&uses, is_sorted));
     let runs = sorted_runs(&uses, is_sorted).into_iter().take(KEPT_RUNS + 1);
     let in_order = runs.map(|(bytes, _)| bytes).fold(0, u64::saturating_add);
-    let stay = homes.iter().map(|id| uses[id]).fold(0, u64::saturating_add);
-    TableDisorder { strewn: all - in_order, moves: all - stay }
+    TableDisorder { strewn: all - in_order, moves: moved(&uses, &homes) }
+}
+
+/// Returns the bytes of the values of `uses` that do not stay where they are.
+fn moved(uses: &BTreeMap<SegmentId, u64>, homes: &BTreeSet<SegmentId>) -> u64 {
+    let moved = uses.iter().filter(|(id, _)| !homes.contains(id)).map(|(_, bytes)| *bytes);
+    moved.fold(0, u64::saturating_add)
 }
 
 /// Returns the price of putting `bytes` of values of `tables` bytes of tables in order, where
@@ -165,7 +171,15 @@ struct StrewnRange<'a> {
     range: &'a DemandRange,
     price: u64,
     /// The strewn tables below L0 that begin in it, by level.
-    tables: Vec<(usize, Arc<TableHandle>, TableDisorder)>,
+    tables: Vec<StrewnTable>,
+}
+
+/// A table of whose values much is strewn.
+struct StrewnTable {
+    level: usize,
+    /// Its place in the level.
+    place: usize,
+    disorder: TableDisorder,
 }
 
 /// Picks the next job of a keyspace. Costs a look at each table of the ranges that have paid for
@@ -191,10 +205,13 @@ pub fn pick(
         return OrderPick::Lower(pick);
     }
     let (mut waits, mut lacks) = (false, 0);
-    for (level, table, disorder) in due.iter().flat_map(|range| &range.tables) {
+    for table in due.iter().flat_map(|range| &range.tables) {
         waits = true;
-        let pick = piece(levels, (*level, table), disorder, facts);
-        let moves = moved_by(&pick, facts.is_sorted);
+        let pick = piece(levels, table, facts);
+        let moves = match pick.inputs.len() {
+            1 => table.disorder.moves.min(MAX_PIECE_BYTES),
+            _ => moved_by(&pick, facts.is_sorted),
+        };
         let Some((least, needed)) = least_piece(levels, &pick, moves, facts.most_room) else {
             continue;
         };
@@ -231,19 +248,20 @@ fn least_piece(levels: &Levels, pick: &Pick, moves: u64, most_room: u64) -> Opti
 }
 
 /// Returns the strewn tables of range number `index`, unless scans have not paid for any of them.
+/// Costs two bisections of each level if scans have paid for anything, and a look at each table.
 fn strewn<'a>(levels: &Levels, facts: &'a OrderFacts<'_>, index: usize) -> Option<StrewnRange<'a>> {
-    let (order, ranges) = (levels.order(), &facts.demand.ranges);
+    let ranges = &facts.demand.ranges;
     let range = &ranges[index];
-    let low = (index > 0).then_some(&range.low);
-    let high = ranges.get(index + 1).map(|next| &next.low);
-    let begins_in = |table: &&Arc<TableHandle>| {
-        let first = bounds(table).0;
-        low.is_none_or(|low| order.compare(low, first).is_le())
-            && high.is_none_or(|high| order.compare(first, high).is_lt())
-    };
+    if range.waste == 0 {
+        // Whatever is there, it is not paid for.
+        return None;
+    }
+    let low = (index > 0).then_some(&range.low[..]);
+    let high = ranges.get(index + 1).map(|next| &next.low[..]);
     let (mut tables, mut bytes, mut moves) = (Vec::new(), 0u64, 0u64);
     for level in 1..LEVELS {
-        for table in levels.level(level).iter().filter(begins_in) {
+        for place in beginning(levels, level, (low, high)) {
+            let table = &levels.level(level)[place];
             if let Some(disorder) = is_strewn(table, facts) {
                 bytes = bytes.saturating_add(table.meta.bytes);
                 if range.waste <= price(bytes, 0, 0) {
@@ -251,12 +269,25 @@ fn strewn<'a>(levels: &Levels, facts: &'a OrderFacts<'_>, index: usize) -> Optio
                     return None;
                 }
                 moves = moves.saturating_add(disorder.moves);
-                tables.push((level, table.clone(), disorder));
+                tables.push(StrewnTable { level, place, disorder });
             }
         }
     }
     let price = price(bytes, moves, range.ordered);
     (!tables.is_empty()).then_some(StrewnRange { range, price, tables })
+}
+
+/// Returns the places of the tables of a level below L0 whose first user keys are from `low` on,
+/// and before `high`. Costs two bisections.
+fn beginning(
+    levels: &Levels,
+    level: usize,
+    (low, high): (Option<&[u8]>, Option<&[u8]>),
+) -> Range<usize> {
+    debug_assert!(level > 0, "tables of L0 are in the order of their age");
+    let (order, tables) = (levels.order(), levels.level(level));
+    let before = |key| tables.partition_point(|table| order.compare(bounds(table).0, key).is_lt());
+    low.map_or(0, before)..high.map_or(tables.len(), before)
 }
 
 fn is_strewn(table: &Arc<TableHandle>, facts: &OrderFacts<'_>) -> Option<TableDisorder> {
@@ -268,19 +299,18 @@ fn is_strewn(table: &Arc<TableHandle>, facts: &OrderFacts<'_>) -> Option<TableDi
     (disorder.strewn > 0 && disorder.strewn >= least).then_some(disorder)
 }
 
-/// Returns a piece that begins with `table`: with its strewn neighbours as long as all of their
+/// Returns a piece that begins with a table: with its strewn neighbours as long as all of their
 /// values fit in a segment, and there is room for them, so that tables with few values do not get a
 /// segment each.
 fn piece(
     levels: &Levels,
-    (level, table): (usize, &Arc<TableHandle>),
-    disorder: &TableDisorder,
+    StrewnTable { level, place, disorder }: &StrewnTable,
     facts: &OrderFacts<'_>,
 ) -> Pick {
+    let (table, behind) = (&levels.level(*level)[*place], &levels.level(*level)[*place + 1..]);
     let mut inputs = vec![table.clone()];
     let mut bytes = table.meta.summary.value_bytes().max(disorder.moves);
     let mut tables = table.meta.bytes;
-    let behind = levels.level(level).iter().skip_while(|it| it.meta.id != table.meta.id).skip(1);
     for next in behind {
         bytes = bytes.saturating_add(next.meta.summary.value_bytes());
         tables = tables.saturating_add(next.meta.bytes);
@@ -290,15 +320,13 @@ fn piece(
         }
         inputs.push(next.clone());
     }
-    Pick::in_place(level, inputs)
+    Pick::in_place(*level, inputs)
 }
 
 /// Returns the bytes of values that a job for `pick` moves, at most.
 pub fn moved_by(pick: &Pick, is_sorted: &dyn Fn(SegmentId) -> bool) -> u64 {
     let uses = uses(pick.tables());
-    let homes = homes(&uses, is_sorted);
-    let moved = uses.iter().filter(|(id, _)| !homes.contains(id)).map(|(_, bytes)| *bytes);
-    moved.fold(0, u64::saturating_add).min(MAX_PIECE_BYTES)
+    moved(&uses, &homes(&uses, is_sorted)).min(MAX_PIECE_BYTES)
 }
 
 /// Returns the price of a job for `pick` that moves `moves` bytes of values, in a range where
@@ -387,4 +415,30 @@ pub fn run(
     let (order, version) = (keyspace.order.clone(), runtime.set.current());
     let piece = OrderingPiece::new(order, pick, &version, most_bytes);
     reorganize::rewrite(runtime, keyspace, levels, pick, seen, reorganize::MovedPart::Strewn(piece))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::tests::script::{context, table};
+
+    #[test]
+    fn tables_that_begin_in_a_range_are_found_by_bisection() {
+        let context = context();
+        let lines = ["b-c", "d-d", "f-h", "k-m"].into_iter().zip(1..);
+        let tables = lines.map(|(keys, id)| table(&format!("L3 {id} {keys} 1M"), &context));
+        let levels = Levels::of(KeyOrder::Bytewise, tables.flatten());
+        let keys = || std::iter::once(None).chain((b'a'..=b'n').map(|key| Some([key])));
+        for (low, high) in keys().flat_map(|low| keys().map(move |high| (low, high))) {
+            let (low, high) = (low.as_ref().map(|it| &it[..]), high.as_ref().map(|it| &it[..]));
+            let begins_in = |place: &usize| {
+                let first = bounds(&levels.level(3)[*place]).0;
+                low.is_none_or(|low| low <= first) && high.is_none_or(|high| first < high)
+            };
+            let expected: Vec<_> = (0..4).filter(begins_in).collect();
+            let found: Vec<_> = beginning(&levels, 3, (low, high)).collect();
+            assert_eq!(found, expected, "{low:?} {high:?}");
+            assert!(beginning(&levels, 2, (low, high)).is_empty());
+        }
+    }
 }

@@ -68,8 +68,34 @@ pub struct ScanDemand {
     done: BTreeSet<TableId>,
     /// The version and the waste at which nothing was found to do.
     looked: Option<(u64, u64)>,
+    /// What was found that waits.
+    waits: Option<OrderWait>,
     /// The time up to which what was is halved.
     halved: Duration,
+}
+
+/// What a decision about the order of values rests on, beside what scans have paid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderBasis {
+    /// The number of the version.
+    pub version: u64,
+    /// The bytes by which space may grow.
+    pub room: u64,
+    /// The most that `room` can become.
+    pub most_room: u64,
+    /// What tells whether other jobs were begun or ended (`compaction/picker.rs`).
+    pub running: (u64, usize),
+}
+
+/// A decision that something is worth it, and has to wait.
+#[derive(Debug, Clone, Copy)]
+pub struct OrderWait {
+    /// What it rests on.
+    pub basis: OrderBasis,
+    /// The room that it waits for, or 0.
+    pub needed: u64,
+    /// What scans had cost.
+    waste: u64,
 }
 
 /// What is known of the scans of a keyspace, for a decision.
@@ -78,6 +104,9 @@ pub struct KnownDemand {
     pub ranges: Vec<DemandRange>,
     /// Tables whose values were put in order.
     pub done: BTreeSet<TableId>,
+    /// The last decision that something waits, unless scans have paid much since, so that more may
+    /// be worth it, or what they have paid is less, so that nothing may be.
+    pub waits: Option<OrderWait>,
 }
 
 /// The demand of all keyspaces of a database.
@@ -110,10 +139,15 @@ impl ScanDemands {
         demand.halve(self.clock.now());
         let waste = demand.waste();
         let is_new = match demand.looked {
-            Some((at, before)) if at == version => waste >= before + before / 8 + LEAST_WASTE,
+            Some((at, before)) if at == version => is_much_more(waste, before),
             _ => true,
         };
-        let known = || KnownDemand { ranges: demand.ranges.clone(), done: demand.done.clone() };
+        let stands = |known: &OrderWait| waste >= known.waste && !is_much_more(waste, known.waste);
+        let known = || KnownDemand {
+            ranges: demand.ranges.clone(),
+            done: demand.done.clone(),
+            waits: demand.waits.filter(stands),
+        };
         (is_new && waste >= LEAST_WASTE).then(known)
     }
 
@@ -121,6 +155,13 @@ impl ScanDemands {
     pub fn found_nothing(&self, keyspace: KeyspaceId, version: u64) {
         if let Some(demand) = self.keyspaces.lock().get_mut(&keyspace) {
             demand.looked = Some((version, demand.waste()));
+        }
+    }
+
+    /// Notes that something waits, by a decision that rests on `basis`.
+    pub fn found_wait(&self, keyspace: KeyspaceId, basis: OrderBasis, needed: u64) {
+        if let Some(demand) = self.keyspaces.lock().get_mut(&keyspace) {
+            demand.waits = Some(OrderWait { basis, needed, waste: demand.waste() });
         }
     }
 
@@ -195,6 +236,11 @@ impl ScanDemands {
     pub fn forget(&self, keyspace: KeyspaceId) {
         self.keyspaces.lock().remove(&keyspace);
     }
+}
+
+/// Returns true if scans have cost so much more than `before` that another look is worth it.
+fn is_much_more(waste: u64, before: u64) -> bool {
+    waste >= before.saturating_add(before / 8).saturating_add(LEAST_WASTE)
 }
 
 /// Returns `value * num / all`.
@@ -391,6 +437,34 @@ mod tests {
             assert_eq!(ranges.iter().map(|it| it.waste).collect::<Vec<_>>(), expected);
             assert_eq!(ranges.iter().map(|it| it.ordered).collect::<Vec<_>>(), [104, 3, 5]);
         }
+    }
+
+    /// A decision to wait was made anew each time that a thread looked for work.
+    #[test]
+    fn a_wait_is_known_while_scans_cost_about_the_same() {
+        let (env, _) = crate::env::Env::simulated(1);
+        let (demands, keyspace) = (ScanDemands::new(env.clock.clone()), KeyspaceId(1));
+        let basis = OrderBasis { version: 7, room: 100, most_room: 200, running: (3, 1) };
+        let known_wait = || demands.worth_a_look(keyspace, 7).and_then(|known| known.waits);
+        demands.found_wait(keyspace, basis, 150);
+        assert!(known_wait().is_none(), "no scan has cost anything");
+        let mib = |count: u64| count << 20;
+        demands.keyspaces.lock().insert(keyspace, demand(&[mib(8), mib(72)]));
+        assert!(known_wait().is_none(), "nothing was decided");
+        demands.found_wait(keyspace, basis, 150);
+        let set =
+            |waste| demands.keyspaces.lock().get_mut(&keyspace).unwrap().ranges[0].waste = waste;
+        for (waste, is_known) in
+            [(mib(8), true), (mib(19) - 1, true), (mib(19), false), (mib(8) - 1, false)]
+        {
+            set(waste);
+            let known = known_wait().map(|wait| (wait.basis, wait.needed));
+            assert_eq!(known, is_known.then_some((basis, 150)), "{waste}");
+        }
+        set(mib(8));
+        assert!(demands.worth_a_look(keyspace, 7).is_some(), "a flush may be worth it meanwhile");
+        env.threads.sleep(HALF_LIFE);
+        assert!(known_wait().is_none(), "less is paid for");
     }
 
     #[test]

@@ -6,10 +6,13 @@ use crate::base::key::{Comparator, KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
 use crate::base::range_tombstone::RangeTombstone;
 use crate::compaction::picker::RunningCompactions;
+use crate::compaction::scan_order::{self, OrderFacts, OrderPick};
 use crate::compaction::stale::{self, StaleFacts};
+use crate::read::demand::{DemandRange, KnownDemand};
 use crate::version::levels::Levels;
 use crate::version::snapshots::SeenSeqnos;
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -88,4 +91,32 @@ fn tables_that_a_snapshot_sees_cost_no_look_at_each_range_tombstone() {
         assert_eq!(found, expected);
         assert!(count < 20 * TABLES, "{count} comparisons");
     }
+}
+
+/// For each range of keys that scans had read, all tables were compared with its ends, each time
+/// that a thread looked for work.
+#[test]
+fn ranges_of_scans_cost_no_look_at_each_table() {
+    let order = Arc::new(CountedOrder::default());
+    let levels = levels(&order, "in=1:50");
+    let waste = |n: u64| if n == TABLES / 2 { 1 << 30 } else { 0 };
+    let range =
+        |n: u64| DemandRange { low: format!("{n:04}a").into(), waste: waste(n), ordered: 0 };
+    let ranges = (1..=TABLES).map(range).collect();
+    let demand = KnownDemand { ranges, done: BTreeSet::new(), waits: None };
+    let facts = OrderFacts {
+        demand: &demand,
+        is_sorted: &|_| false,
+        room: u64::MAX,
+        most_room: u64::MAX,
+        segment_bytes: 1,
+        flushes: false,
+    };
+    order.0.store(0, Relaxed);
+    let pick = scan_order::pick(KEYSPACE, &levels, &RunningCompactions::default(), &facts);
+    let OrderPick::Order(pick, 5000) = pick else { panic!("a table of the range is strewn") };
+    let ids: Vec<_> = pick.inputs.iter().map(|table| table.meta.id.0).collect();
+    assert_eq!(ids, [TABLES / 2]);
+    let count = order.0.load(Relaxed);
+    assert!(count < 50, "{count} comparisons");
 }

@@ -73,7 +73,11 @@ fn run(lines: &[&str]) -> String {
         busy: RunningCompactions::default(),
         cursors: CompactionCursors::default(),
         scores: TableScores::default(),
-        demand: KnownDemand { ranges: vec![DemandRange::default()], done: BTreeSet::new() },
+        demand: KnownDemand {
+            ranges: vec![DemandRange::default()],
+            done: BTreeSet::new(),
+            waits: None,
+        },
         sorted: Vec::new(),
     };
     let mut text = String::new();
@@ -272,8 +276,8 @@ fn scanned(low: &str, costs: &[&str]) -> Option<DemandRange> {
 /// Decides about the order of values, and says what that costs.
 fn order(facts: &PickerFacts, words: &[&str]) -> String {
     let value = |name| words.iter().map(|word| pair(word)).find(|it| it.0 == name).map(|it| it.1);
-    let mut demand =
-        KnownDemand { ranges: facts.demand.ranges.clone(), done: facts.demand.done.clone() };
+    let (ranges, done) = (facts.demand.ranges.clone(), facts.demand.done.clone());
+    let mut demand = KnownDemand { ranges, done, waits: None };
     if demand.ranges.get(1).is_some_and(|range| range.low.is_empty()) {
         demand.ranges.remove(0);
     }
