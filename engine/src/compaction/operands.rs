@@ -8,9 +8,9 @@
 //!
 //! - Over a put, a run becomes a put. So it does over a tombstone, over what a range tombstone of
 //!   the stratum hides, and over nothing: at the bottom, where nothing older can be.
-//! - Operands alone are combined as far as the operator can. If it can't, they stay as they are;
-//!   compaction brings them down to their base in the end, and until then the memo of reads
-//!   (`version/merging.rs`) bounds what reads cost.
+//! - Operands alone are combined as far as the operator can. Those that it can't combine with
+//!   others stay as they are, and so do their records; compaction brings them down to their base in
+//!   the end, and until then the memo of reads (`version/merging.rs`) bounds what reads cost.
 //! - A run of 256 MiB that can't be combined to half of that is not merged at all: what has come of
 //!   it, and the rest of it, goes on as it is. Reads merge it; a put or a deletion ends it.
 //! - What the operator refuses to merge stays as it is, base and all, and the job goes on: nothing
@@ -35,6 +35,7 @@ use crate::version::merging::Merging;
 use crate::version::runtime::Runtime;
 use crate::version::segment_output::{NewSegments, SegmentOutput};
 use crate::version::view::{KeyspaceState, View};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A segment with merged values is closed once it has this many bytes.
@@ -47,6 +48,7 @@ const PART_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 16 << 20 };
 const MAX_RUN_BYTES: u64 = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 
 /// An entry of a run, as it is stored.
+#[derive(Clone)]
 struct Stored {
     trailer: Trailer,
     payload: Vec<u8>,
@@ -219,7 +221,7 @@ impl<'a> OperandMerger<'a> {
         };
         if !run.stays {
             if let Some(fewer) = self.combine(&run)? {
-                run.bytes = fewer.iter().map(|entry| entry.payload.len() as u64).sum();
+                run.bytes = fewer.iter().map(value_bytes).sum::<Result<u64>>()?;
                 run.operands = fewer;
             }
             run.combined = (run.operands.len(), run.bytes);
@@ -292,12 +294,12 @@ impl<'a> OperandMerger<'a> {
                 value => value,
             },
         };
-        let operands: Vec<&[u8]> = operands.iter().rev().map(|(_, value)| &value[..]).collect();
+        let operands: Vec<&[u8]> = operands.iter().rev().map(|value| &value[..]).collect();
         done_or_left(self.merging.full(&run.key, base.as_deref(), &operands))
     }
 
-    /// Returns the operands of a run combined, or `None` if it stays as it is. All of them are
-    /// inline then.
+    /// Returns the operands of a run combined, or `None` if it stays as it is. Those that are made
+    /// of several are inline then, and have the number of the newest of these.
     fn combine(&self, run: &Run) -> JobResult<Option<Vec<Stored>>> {
         if run.operands.len() < 2 {
             return Ok(None);
@@ -305,28 +307,33 @@ impl<'a> OperandMerger<'a> {
         let Some(operands) = self.values_of(run)? else {
             return Ok(None);
         };
-        let before = operands.len();
         let fewer = combined(&self.merging, &run.key, operands)?;
-        if fewer.len() == before {
+        if fewer.len() == run.operands.len() {
             return Ok(None);
         }
-        let stored = |(seqno, value): (SeqNo, Value)| {
+        let stored = |(parts, value): (Range<usize>, Value)| {
+            let newest = &run.operands[parts.start];
+            if parts.len() == 1 {
+                // Its record stays. Made anew, a large operand that nothing is ever combined with
+                // would be written by each job that combines others of its key.
+                return newest.clone();
+            }
             let payload = Payload::operand(Slot::Inline(&value));
-            let trailer = Trailer::new(seqno, payload.kind());
+            let trailer = Trailer::new(newest.trailer.seqno(), payload.kind());
             Stored { trailer, payload: value.to_vec(), is_new: true }
         };
         Ok(Some(fewer.into_iter().map(stored).collect()))
     }
 
-    /// Returns the numbers and the operands of a run, newest first, or `None` if one is damaged.
-    fn values_of(&self, run: &Run) -> JobResult<Option<Vec<(SeqNo, Value)>>> {
+    /// Returns the operands of a run, newest first, or `None` if one is damaged.
+    fn values_of(&self, run: &Run) -> JobResult<Option<Vec<Value>>> {
         let mut values = Vec::with_capacity(run.operands.len());
         for (index, entry) in run.operands.iter().enumerate() {
             if index % PART_OPERANDS == PART_OPERANDS - 1 {
                 self.runtime.check_closing()?;
             }
             match self.value(&run.key, entry)? {
-                Some(value) => values.push((entry.trailer.seqno(), value)),
+                Some(value) => values.push(value),
                 None => return Ok(None),
             }
         }

@@ -22,6 +22,7 @@ use crate::read::level_iter::ReadMode;
 use crate::read::wants::Wants;
 use crate::version::merging::{MEMO_FROM_OPERANDS, Merging};
 use crate::version::view::View;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A read merges about this many bytes of a chain at once.
@@ -256,9 +257,7 @@ fn in_half_a_piece(
     key: &[u8],
     operands: Vec<Value>,
 ) -> Result<Option<Vec<Value>>> {
-    // They become a value next, so their numbers do not matter.
-    let numbered = operands.into_iter().map(|operand| (0, operand)).collect();
-    let fewer = combined(merging, key, numbered)?.into_iter().map(|(_, operand)| operand);
+    let fewer = combined(merging, key, operands)?.into_iter().map(|(_, operand)| operand);
     let fewer: Vec<Value> = fewer.collect();
     let bytes: u64 = fewer.iter().map(|operand| operand.len() as u64).sum();
     Ok((bytes <= PIECE_BYTES / 2).then_some(fewer))
@@ -292,25 +291,27 @@ fn no_operator(key: &[u8]) -> Error {
 }
 
 /// Returns the fewest operands that do what `operands`, newest first, do: neighbours are combined
-/// in pairs, and pairs of pairs, as far as the operator can. Each keeps the number of its newest.
+/// in pairs, and pairs of pairs, as far as the operator can. Before each stand the indices of those
+/// that it is made of.
 pub fn combined(
     merging: &Merging,
     key: &[u8],
-    operands: Vec<(SeqNo, Value)>,
-) -> Result<Vec<(SeqNo, Value)>> {
-    let mut operands = operands;
+    operands: Vec<Value>,
+) -> Result<Vec<(Range<usize>, Value)>> {
+    let alone = |(index, operand)| (index..index + 1, operand);
+    let mut operands: Vec<_> = operands.into_iter().enumerate().map(alone).collect();
     loop {
         let before = operands.len();
-        let mut fewer: Vec<(SeqNo, Value)> = Vec::with_capacity(before.div_ceil(2));
+        let mut fewer: Vec<(Range<usize>, Value)> = Vec::with_capacity(before.div_ceil(2));
         let mut rest = operands.into_iter();
-        while let Some((seqno, newer)) = rest.next() {
+        while let Some((parts, newer)) = rest.next() {
             let Some((below, older)) = rest.next() else {
-                fewer.push((seqno, newer));
+                fewer.push((parts, newer));
                 break;
             };
             match merging.partial(key, &older, &newer)? {
-                Some(one) => fewer.push((seqno, Value::from(one))),
-                None => fewer.extend([(seqno, newer), (below, older)]),
+                Some(one) => fewer.push((parts.start..below.end, Value::from(one))),
+                None => fewer.extend([(parts, newer), (below, older)]),
             }
         }
         if fewer.len() == before {

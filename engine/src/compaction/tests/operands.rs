@@ -15,7 +15,10 @@ use crate::base::key::{EntryKind, MAX_SEQNO, SeqNo, Trailer};
 use crate::base::range_tombstone::RangeTombstone;
 use crate::compaction::job;
 use crate::compaction::picker::pick_range;
-use crate::version::edit::Change;
+use crate::segment::{RecordInput, RecordKind};
+use crate::throttle::reads::IoPriority;
+use crate::version::edit::{Change, Edit};
+use crate::version::segment_output::{NewSegments, SegmentOutput};
 use crate::version::snapshots::SeenSeqnos;
 use crate::{Db, KeyspaceOptions, MergeOperator, Result, doc_dir};
 use std::sync::Arc;
@@ -84,6 +87,61 @@ fn mark(kind: EntryKind, payload: &[u8]) -> String {
         Slot::Inline(value) => format!("={}", value.escape_ascii()),
         _ => "x".to_owned(),
     }
+}
+
+/// A large operand got a new record from each job that combined any others of its key, though the
+/// operator could not combine it with anything.
+#[test]
+fn an_operand_that_is_combined_with_nothing_keeps_its_record() {
+    let world = JobWorld::merging(1 << 20, Some("cleavedb.Add"));
+    let keyspace = world.keyspace.id;
+    let mut segment = SegmentOutput::new(&world.runtime, 1 << 20, IoPriority::Flush);
+    let mut tables = world.output();
+    // No number, so nothing is added to it. In `a` it is the newest, in `b` the oldest, and in `c`
+    // it is between two pairs.
+    let large = [b'x'; 5000];
+    for (key, operands) in [
+        ("a", &[(9, None), (8, Some("1")), (7, Some("2")), (6, Some("3"))][..]),
+        ("b", &[(9, Some("1")), (8, Some("2")), (7, None)]),
+        ("c", &[(9, Some("1")), (8, Some("2")), (7, None), (6, Some("3")), (5, Some("4"))]),
+    ] {
+        for &(seqno, small) in operands {
+            let mut stored = Vec::new();
+            let slot = match small {
+                Some(operand) => Slot::Inline(operand.as_bytes()),
+                None => {
+                    let put = RecordInput::put(keyspace, key.as_bytes(), &large);
+                    let record = RecordInput { kind: RecordKind::Merge, ..put };
+                    Slot::Pointer(segment.add(&record, seqno).unwrap())
+                }
+            };
+            let payload = Payload::operand(slot);
+            payload.encode(&mut stored);
+            let trailer = Trailer::new(seqno, payload.kind());
+            tables.add(key.as_bytes(), trailer, &stored).unwrap();
+        }
+    }
+    segment.finish().unwrap();
+    let NewSegments { handles, changes, .. } = segment.segments();
+    world.runtime.set.apply(|_| Ok(Edit::new(changes)), &handles, None).unwrap();
+    segment.keep();
+    world.add_tables(1, tables);
+    add_table(&world, 2, &["a1=40", "b1=40", "c1=40"]);
+    let mark = |kind: EntryKind, payload: &[u8]| match Payload::decode(kind, payload).unwrap().slot
+    {
+        Slot::Pointer(pointer) => format!("@{}", pointer.offset),
+        _ => mark(kind, payload),
+    };
+    let before = world.tables(mark);
+    let places: Vec<_> = before.split(' ').filter(|entry| entry.contains('@')).collect();
+    let levels = world.keyspace.view().levels.clone();
+    let pick = pick_range(&levels, 1, (Some(b"a"), Some(b"c")), true).unwrap();
+    let seen = SeenSeqnos { visible: MAX_SEQNO, ..SeenSeqnos::default() };
+    job::run(&world.runtime, &world.keyspace, &levels, &pick, seen, None).unwrap();
+    let (a, b, c) = (places[0], places[1], places[2]);
+    let expected = format!("L1 {a} a8+1 a7+5 b9+3 {b} c9+3 {c} c6+7\nL2 a1=40 b1=40 c1=40\n");
+    assert_eq!(world.tables(mark), expected, "{before}");
+    assert_eq!(world.runtime.set.current().segments.len(), 1, "no record was written");
 }
 
 /// Counts how often it is asked, and combines nothing.
