@@ -173,7 +173,7 @@ pub fn run(
 }
 
 /// Returns the newest sequence number in memtables, of which the newest comes first.
-fn newest_seqno(waiting: &[Arc<LoggedMemtable>]) -> SeqNo {
+pub(super) fn newest_seqno(waiting: &[Arc<LoggedMemtable>]) -> SeqNo {
     waiting.first().map_or(0, |newest| newest.last_seqno())
 }
 
@@ -221,7 +221,9 @@ fn write<'a>(
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs.collect());
     let options = keyspace.options().clone();
     let mut retain = retain(keyspace, waiting, seen);
-    let mut output = TableOutput::of_memtables(runtime, keyspace, &options).held_by_memtables();
+    let newest = newest_seqno(waiting);
+    let output = TableOutput::of_memtables(runtime, keyspace, &options, newest);
+    let mut output = output.held_by_memtables();
     output.applying(retain.applied_ranges());
     // The settings decide now, whatever they were at the write: a pointer stays a pointer, and an
     // inline value is separated or stays inline.

@@ -18,7 +18,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::compaction::deletions::{self, LEAST_DEAD_BYTES};
-use crate::compaction::flush::{FlushReport, next_head, range_changes};
+use crate::compaction::flush::{FlushReport, newest_seqno, next_head, range_changes};
 use crate::compaction::operands::OperandMerger;
 use crate::compaction::output::TableOutput;
 use crate::compaction::redirect::Redirect;
@@ -256,7 +256,7 @@ pub fn run(
     let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom)
         .with_ranges(ranges.chain([view.levels.ranges().clone()]));
     let mut redirect = Redirect::new(&view.version);
-    let mut output = TableOutput::of_memtables(runtime, keyspace, &options);
+    let mut output = TableOutput::of_memtables(runtime, keyspace, &options, newest_seqno(&waiting));
     output.applying(retain.applied_ranges());
     let moves = Box::new(move |id| small.contains(&id));
     let mut values =

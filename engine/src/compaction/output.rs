@@ -84,12 +84,14 @@ impl<'a> TableOutput<'a> {
             codec: options.block_codec,
             filter_bits_per_key: options.filter_bits_per_key,
         };
+        let version = runtime.set.current();
         TableOutput {
             runtime,
             owner: TableOwner {
                 id: keyspace.id,
                 name: keyspace.name.clone(),
                 merge_operator: options.merge_operator.clone(),
+                flushed: version.keyspace(keyspace.id).map_or(0, |keyspace| keyspace.flushed),
             },
             order: keyspace.order.clone(),
             settings,
@@ -111,13 +113,16 @@ impl<'a> TableOutput<'a> {
         }
     }
 
-    /// Creates an empty output for the one table of memtables, which goes to L0.
+    /// Creates an empty output for the one table of memtables, which goes to L0. `newest` is the
+    /// number of the newest entry of the memtables.
     pub fn of_memtables(
         runtime: &'a Runtime,
         keyspace: &KeyspaceState,
         options: &KeyspaceOptions,
+        newest: SeqNo,
     ) -> Self {
-        let output = TableOutput::new(runtime, keyspace, options, u64::MAX, IoPriority::Flush);
+        let mut output = TableOutput::new(runtime, keyspace, options, u64::MAX, IoPriority::Flush);
+        output.owner.flushed = output.owner.flushed.max(newest);
         output.above_deepest().noting(UpdateNotes::Newest)
     }
 

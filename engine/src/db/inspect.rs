@@ -321,12 +321,13 @@ fn inspect_table(
         out,
         path,
         format_args!(
-            "{} entries, {} tombstones, commits {} to {}, order {}, blocks {:?}, \
+            "{} entries, {} tombstones, commits {} to {}, flushed {}, order {}, blocks {:?}, \
              fingerprint {:016x}\n",
             summary.entries,
             summary.tombstones,
             summary.min_seqno,
             summary.max_seqno,
+            properties.owner.flushed,
             properties.comparator,
             properties.codec,
             summary.fingerprint

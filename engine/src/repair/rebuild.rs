@@ -131,11 +131,11 @@ impl<'a> Rebuild<'a> {
             let known = &self.facts.keyspaces[&id];
             let (name, merge_operator) =
                 (known.name.clone(), source.options.merge_operator.clone());
-            let owner = TableOwner { id, name: name.clone(), merge_operator };
+            let flushed = self.last_seqno;
+            let owner = TableOwner { id, name: name.clone(), merge_operator, flushed };
             let ranges = self.facts.ranges.get(&id).cloned().unwrap_or_default();
             let written = tree.write(owner, source, ranges, report)?;
             let (order, settings) = (known.order.clone(), known.settings.clone());
-            let flushed = self.last_seqno;
             changes.push(Change::AddKeyspace { id, name, order, settings, flushed });
             for meta in written {
                 needed.extend(meta.summary.segments.keys().copied());
@@ -317,8 +317,7 @@ impl<'a> Rebuild<'a> {
                             missing: keys that were deleted since may be back";
                 report.problems.push(Error::corruption(what).in_file(table.path()));
             }
-            let is_whole =
-                source.add_table(table, &properties.comparator, &ingests, was_never_added, report);
+            let is_whole = source.add_table(table, properties, &ingests, was_never_added, report);
             if !is_whole && !is_replaced {
                 self.lacking.insert(owner);
                 // I2: the log has what a table holds that a crash kept from being added.

@@ -36,13 +36,13 @@ impl KeyspaceSource {
         Ok(KeyspaceSource { order, options, tables: Vec::new(), loose, flushed })
     }
 
-    /// Adds a table: whole, or what can be read of it. `order` is the name of its comparator,
-    /// `ingests` are the numbers of ingests, and `is_orphan` is true if no edit has added it.
-    /// Returns true if all of its entries could be read.
+    /// Adds a table: whole, or what can be read of it. `ingests` are the numbers of ingests, and
+    /// `is_orphan` is true if no edit has added it. Returns true if all of its entries could be
+    /// read.
     pub fn add_table(
         &mut self,
         table: Arc<TableHandle>,
-        order: &str,
+        properties: &Properties,
         ingests: &BTreeSet<SeqNo>,
         is_orphan: bool,
         report: &mut RepairReport,
@@ -53,13 +53,17 @@ impl KeyspaceSource {
         if ingests.contains(&flushed) {
             flushed = 0;
         }
+        // I6: the newest that was flushed may be deletions, of which no table has anything left.
+        flushed = flushed.max(properties.owner.flushed);
         let note = |_: &[u8], trailer: Trailer, _: &[u8]| {
             if !ingests.contains(&trailer.seqno()) {
                 flushed = flushed.max(trailer.seqno());
             }
             Ok(())
         };
-        let verified = self.check_order(&table, order).and_then(|()| table.table()?.verify(note));
+        let verified = self
+            .check_order(&table, &properties.comparator)
+            .and_then(|()| table.table()?.verify(note));
         // I2: what is damaged of a table that a crash kept from being added is in the log.
         if verified.is_ok() || !is_orphan {
             self.flushed = self.flushed.max(flushed);

@@ -341,6 +341,42 @@ fn i6_what_was_deleted_stays_deleted() {
     assert_eq!(content(&dir).len(), 1);
 }
 
+/// The newest commits are deletions in a log segment of their own, which goes once they are
+/// flushed. The segment before it is then the end of the log, and has what they hide.
+#[test]
+fn i6_what_was_deleted_stays_deleted_where_the_log_has_lost_the_deletions() {
+    let dir = doc_dir("repair-deleted-last");
+    let open = || {
+        let gc = GcOptions { punch: false, ..GcOptions::default() };
+        let separation = Separation::AtWrite;
+        let keyspace = KeyspaceOptions { separation, ..KeyspaceOptions::default() };
+        Db::builder(&dir).options(Options { gc, keyspace, ..Options::default() }).open().unwrap()
+    };
+    let db = open();
+    let keys = db.default_keyspace();
+    for n in 0..100u32 {
+        keys.put(format!("{n:03}"), vec![7; 2000]).unwrap();
+    }
+    db.close().unwrap();
+    let db = open();
+    let keys = db.default_keyspace();
+    keys.delete("099").unwrap();
+    keys.compact_range(..).unwrap();
+    let logs = files(&dir, ".seg").len();
+    db.gc().unwrap();
+    keys.flush().unwrap();
+    db.wait_idle().unwrap();
+    db.close().unwrap();
+    assert!(files(&dir, ".seg").len() < logs, "the deletion is still in the log");
+    std::fs::remove_file(dir.join("CURRENT")).unwrap();
+    for manifest in files(&dir, ".man") {
+        std::fs::remove_file(manifest).unwrap();
+    }
+    assert_eq!(Db::repair(&dir).unwrap().keys, 99);
+    let found = content(&dir);
+    assert!(found.len() == 99 && !found.contains_key(&b"099"[..]));
+}
+
 /// Makes a database in which `replace` replaces the table with the key `gone`, and loses CURRENT. A
 /// power cut may undo an unlink, so the table is there again.
 fn with_a_replaced_table(name: &str, replace: impl FnOnce(&Keyspace)) -> PathBuf {

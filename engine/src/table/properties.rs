@@ -4,8 +4,9 @@
 //! properties   table id (varint), keyspace id (varint), keyspace name (length, bytes),
 //!              comparator name (length, bytes), codec (u8), summary,
 //!              name of the filter policy (length, bytes) if the filter is one of the user's,
-//!              else empty if the next is there; name of the keyspace's merge operator (length,
-//!              bytes) if it has one
+//!              else empty if one of the next two is there; name of the keyspace's merge operator
+//!              (length, bytes) if it has one, else empty if the next is there; sequence number
+//!              up to which tables have all commits to the keyspace (varint) if there is one
 //! meta         table id (varint), bytes of the file (varint), summary      in the manifest
 //!
 //! summary      entries, tombstones, bytes of user keys, bytes of payloads (varints)
@@ -23,7 +24,9 @@
 //! it with the content.
 //!
 //! The keyspace and its merge operator are recorded for repairs: without a manifest, nothing else
-//! says to which keyspace a table belongs, or what makes values of its operands.
+//! says to which keyspace a table belongs, or what makes values of its operands. So is what had
+//! been flushed: the newest commits may be deletions, which a compaction drops with what they hide,
+//! and the log may still have what they hide.
 //!
 //! Because of the fingerprint, an older file in the place of a table is refused even if it was
 //! valid once and has the same id, length and numbers. Such a file can come from a backup, or from
@@ -227,6 +230,9 @@ pub struct TableOwner {
     pub name: String,
     /// The name of its merge operator, which it keeps for life, too.
     pub merge_operator: Option<String>,
+    /// All commits to it up to this sequence number are in its tables, or were overwritten or
+    /// deleted, once this table is one of them; 0 if nothing is known of that.
+    pub flushed: SeqNo,
 }
 
 /// The properties block of a table: what the table says about itself.
@@ -252,9 +258,12 @@ fn name(reader: &mut Reader<'_>) -> Result<String> {
     Ok(name.to_string())
 }
 
-/// Returns the next name, or `None` at the end.
+/// Returns the next name, or `None` if it is empty or at the end.
 fn optional_name(reader: &mut Reader<'_>) -> Result<Option<String>> {
-    if reader.is_empty() { Ok(None) } else { name(reader).map(Some) }
+    if reader.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(name(reader)?).filter(|name| !name.is_empty()))
 }
 
 impl Properties {
@@ -267,11 +276,15 @@ impl Properties {
         out.push(self.codec as u8);
         self.summary.encode(&mut out);
         let (policy, operator) = (&self.filter_policy, &self.owner.merge_operator);
-        if policy.is_some() || operator.is_some() {
+        let flushed = Some(self.owner.flushed).filter(|seqno| *seqno > 0);
+        if policy.is_some() || operator.is_some() || flushed.is_some() {
             put_bytes(&mut out, policy.as_deref().unwrap_or_default().as_bytes());
         }
-        if let Some(operator) = operator {
-            put_bytes(&mut out, operator.as_bytes());
+        if operator.is_some() || flushed.is_some() {
+            put_bytes(&mut out, operator.as_deref().unwrap_or_default().as_bytes());
+        }
+        if let Some(flushed) = flushed {
+            put_varint(&mut out, flushed);
         }
         out
     }
@@ -283,9 +296,13 @@ impl Properties {
         let comparator = name(&mut reader)?;
         let codec = Codec::from_number(reader.u8()?)?;
         let summary = Arc::new(Summary::decode(&mut reader)?);
-        let filter_policy = optional_name(&mut reader)?.filter(|name| !name.is_empty());
+        let filter_policy = optional_name(&mut reader)?;
         let merge_operator = optional_name(&mut reader)?;
-        let owner = TableOwner { id: owner_id, name: owner_name, merge_operator };
+        let flushed = if reader.is_empty() { 0 } else { reader.varint()? };
+        if flushed > MAX_SEQNO {
+            return Err(Error::corruption(format!("{flushed} is no sequence number")));
+        }
+        let owner = TableOwner { id: owner_id, name: owner_name, merge_operator, flushed };
         reader.finish("the properties block")?;
         Ok(Properties { id, owner, comparator, codec, summary, filter_policy })
     }
@@ -419,11 +436,12 @@ mod tests {
         let named = |name: &str| Some(name.to_owned());
         let cases =
             [(None, None), (named("p"), None), (None, named("o")), (named("p"), named("o"))];
-        for (filter_policy, merge_operator) in cases {
+        let cases = cases.iter().flat_map(|case| [(case.clone(), 0), (case.clone(), 300)]);
+        for ((filter_policy, merge_operator), flushed) in cases {
             let id = KeyspaceId(70_000);
             let properties = Properties {
                 id: TableId(1),
-                owner: TableOwner { id, name: "ключи".into(), merge_operator },
+                owner: TableOwner { id, name: "ключи".into(), merge_operator, flushed },
                 comparator: "é".into(),
                 codec: Codec::Zstd,
                 summary: summary.clone(),

@@ -189,7 +189,8 @@ fn check_all(table: &Arc<Table>, entries: &[Entry]) {
 }
 
 fn owner() -> TableOwner {
-    TableOwner { id: KeyspaceId(1), name: "default".into(), merge_operator: None }
+    let (id, name) = (KeyspaceId(1), "default".into());
+    TableOwner { id, name, merge_operator: None, flushed: 0 }
 }
 
 fn settings(block_bytes: usize, codec: Codec) -> TableSettings {

@@ -96,7 +96,7 @@ impl JobWorld {
     /// Returns an output like that of a flush, which notes its entries in the update table.
     pub fn flush_output(&self) -> TableOutput<'_> {
         let options = self.keyspace.options().clone();
-        TableOutput::of_memtables(&self.runtime, &self.keyspace, &options)
+        TableOutput::of_memtables(&self.runtime, &self.keyspace, &options, 0)
     }
 
     /// Adds what an output has written to a level.

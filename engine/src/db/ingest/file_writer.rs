@@ -195,7 +195,8 @@ impl SortedFileWriter {
         };
         let codec = options.codec;
         let settings = TableSettings { block_bytes: BLOCK_BYTES, codec, filter_bits_per_key: 0 };
-        let owner = TableOwner { id: NO_KEYSPACE, name: String::new(), merge_operator: None };
+        let (id, name) = (NO_KEYSPACE, String::new());
+        let owner = TableOwner { id, name, merge_operator: None, flushed: 0 };
         let shown = unfinished(&path);
         let table = TableWriter::create(
             file.clone(),
