@@ -181,6 +181,20 @@ fn stores_of_rocksdb_are_imported_with_their_column_families() {
     }
 }
 
+/// Keys that were put after a range around them had been deleted were missing, and the import was
+/// said to be verified. The deepest level has them, with the sequence number 0, and a table above
+/// still has the range in full. Now the range ends with the table that holds it, as for RocksDB.
+#[test]
+fn a_range_that_rocksdb_deleted_ends_with_its_table() {
+    let dir = Dir::new("moving-clipped");
+    ok(&dir, &["import", "--from", "rocksdb", &store("rocksdb-clipped"), "DB"], b"");
+    let mut expected = String::new();
+    for number in (0..8).chain(12..20) {
+        writeln!(expected, "key{number:03}\t{}", format!("new {number} ").repeat(40)).unwrap();
+    }
+    assert_eq!(String::from_utf8(ok(&dir, &["dump", "DB"], b"")).unwrap(), expected);
+}
+
 /// RocksDB's own tool prints what the reader of its files finds.
 #[test]
 #[cfg_attr(not(has_ldb), ignore = "RocksDB's tool ldb is missing; install rocksdb-tools")]

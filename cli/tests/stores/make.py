@@ -2,6 +2,7 @@
 
 import pathlib
 import shutil
+import time
 
 import plyvel
 import rocksdict
@@ -88,7 +89,65 @@ def rocksdb(name, version, compression, checksum, is_two_level):
         file.write_bytes(file.read_bytes().rstrip(b"\0"))
 
 
+def small_tables(is_dynamic):
+    """Options for three levels of tables of about 1 KiB, which move only when they are told to."""
+    tables = BlockBasedOptions()
+    tables.set_block_size(256)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_compression_type(DBCompressionType.none())
+    options.set_block_based_table_factory(tables)
+    options.set_num_levels(3)
+    options.set_level_compaction_dynamic_level_bytes(is_dynamic)
+    options.set_target_file_size_base(1024)
+    options.set_target_file_size_multiplier(1)
+    options.set_level_zero_file_num_compaction_trigger(2)
+    options.set_disable_auto_compactions(True)
+    return options
+
+
+def levels(db):
+    return sorted(file["level"] for file in db.live_files())
+
+
+def rocksdb_clipped():
+    name = "rocksdb-clipped"
+    shutil.rmtree(HERE / name, ignore_errors=True)
+    # With dynamic levels the old values go to the deepest level at once, in several tables.
+    db = Rdict(str(HERE / name), small_tables(True))
+    for age in (b"oldest", b"old"):
+        for number in range(20):
+            db[key(number)] = b"%s %d " % (age, number) * 16
+        db.flush()
+    db.compact_range(None, None)
+    assert levels(db) == [2, 2, 2], db.live_files()
+    db.close()
+    # The recorded options would win over those that are given.
+    for file in (HERE / name).glob("OPTIONS-*"):
+        file.unlink()
+    db = Rdict(str(HERE / name), small_tables(False))
+    db.delete_range(key(0), key(20))
+    for part in (range(8), range(12, 20)):
+        for number in part:
+            db[key(number)] = b"new %d " % number * 40
+        db.flush()
+    # The deleted range is written to each of the tables that level 1 gets.
+    db.set_options({"disable_auto_compactions": "false"})
+    while 0 in levels(db):
+        time.sleep(0.1)
+    db.set_options({"disable_auto_compactions": "true"})
+    assert levels(db) == [1, 1, 1, 2, 2, 2], db.live_files()
+    # The last of them goes to the deepest level: it leaves the range behind, and its keys get the
+    # sequence number 0.
+    db.compact_range(key(19), key(19))
+    assert levels(db) == [1, 1, 2, 2, 2], db.live_files()
+    assert list(db.keys()) == [key(number) for number in (*range(8), *range(12, 20))]
+    db.close()
+    keep(name, (".sst", ".log"))
+
+
 leveldb()
 rocksdb("rocksdb-2", 2, DBCompressionType.snappy(), ChecksumType.crc32c(), False)
 rocksdb("rocksdb-5", 5, DBCompressionType.lz4(), ChecksumType.xxhash64(), True)
 rocksdb("rocksdb-6", 6, DBCompressionType.zstd(), ChecksumType.xxh3(), False)
+rocksdb_clipped()

@@ -108,6 +108,8 @@ impl LoggedEntries {
                 begin: write.key.to_vec(),
                 end: write.value.to_vec(),
                 seqno: write.seqno,
+                // What the memtable deletes is not cut.
+                bounds: None,
             }),
             LoggedKind::Entry(kind) => {
                 let tag = write.seqno << 8 | u64::from(kind);

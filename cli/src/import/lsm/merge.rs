@@ -52,7 +52,7 @@ impl VisiblePairs {
             let seen = self.seen.get_or_insert_default();
             seen.clear();
             seen.extend_from_slice(entry.key);
-            if self.ranges.hide(entry.key, entry.seqno()) {
+            if self.ranges.hide(&entry) {
                 continue;
             }
             match entry.kind() {
@@ -129,19 +129,21 @@ impl ErasedRanges {
     }
 
     /// Returns true if a later deletion of a range covers the entry.
-    fn hide(&mut self, key: &[u8], seqno: u64) -> bool {
-        while let Some(range) = self.ahead.pop_if(|range| range.begin.as_slice() <= key) {
+    fn hide(&mut self, entry: &RunEntry<'_>) -> bool {
+        while let Some(range) = self.ahead.pop_if(|range| range.begin.as_slice() <= entry.key) {
             self.begun.push(range);
         }
-        self.begun.retain(|range| range.end.as_slice() > key);
-        self.begun.iter().any(|range| range.seqno > seqno)
+        self.begun.retain(|range| range.end.as_slice() > entry.key);
+        self.begun.iter().any(|range| range.hides(entry))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::lsm::table::TableBounds;
     use std::path::PathBuf;
+    use std::rc::Rc;
 
     /// Entries in order: key, sequence number, kind, value.
     struct Entries(Vec<(&'static str, u64, u8, &'static str)>, usize);
@@ -178,7 +180,18 @@ mod tests {
     }
 
     fn range(begin: &str, end: &str, seqno: u64) -> ErasedRange {
-        ErasedRange { begin: begin.into(), end: end.into(), seqno }
+        ErasedRange { begin: begin.into(), end: end.into(), seqno, bounds: None }
+    }
+
+    /// Returns a range in a table with these bounds: keys, sequence numbers and kinds.
+    fn bounded(
+        range: ErasedRange,
+        smallest: (&str, u64, u8),
+        largest: (&str, u64, u8),
+    ) -> ErasedRange {
+        let [smallest, largest] = [smallest, largest]
+            .map(|(key, seqno, kind)| (key.into(), seqno << 8 | u64::from(kind)));
+        ErasedRange { bounds: Some(Rc::new(TableBounds { smallest, largest })), ..range }
     }
 
     #[test]
@@ -202,6 +215,33 @@ mod tests {
         let runs = vec![vec![("b", 9, VALUE, "new"), ("c", 2, VALUE, "")]];
         let ranges = vec![range("b", "b", 99), range("a", "d", 6), range("x", "a", 99)];
         assert_eq!(merged(runs, ranges).unwrap(), ["b=new"]);
+    }
+
+    /// Live keys were missing after an import from RocksDB, whose deleted ranges reach beyond the
+    /// tables that hold them: in the deepest level newer entries have the sequence number 0. Now a
+    /// range hides nothing that lies outside of its table's bounds.
+    #[test]
+    fn a_deleted_range_hides_nothing_outside_of_its_table() {
+        const HIGHEST: u64 = (1 << 56) - 1;
+        const RANGE_DELETION: u8 = 0xf;
+        let all = range("a", "f", 10);
+        // The table ends where its neighbour begins, whose entries are in the deepest level now.
+        let split = bounded(all.clone(), ("b", 10, RANGE_DELETION), ("d", HIGHEST, RANGE_DELETION));
+        let keys = ["a", "b", "c", "d", "e"];
+        let runs = || vec![keys.iter().map(|key| (*key, 0, VALUE, "")).collect()];
+        assert_eq!(merged(runs(), vec![split.clone()]).unwrap(), ["a=", "d=", "e="]);
+        // The neighbour is still there, too.
+        let next = bounded(all.clone(), ("d", 10, RANGE_DELETION), ("e", 0, VALUE));
+        assert_eq!(merged(runs(), vec![split, next]).unwrap(), ["a="]);
+        // Both bounds belong to the table, and of their keys what lies between them.
+        let exact = bounded(all, ("a", 4, VALUE), ("e", 3, VALUE));
+        let runs = vec![
+            vec![("a", 5, VALUE, ""), ("b", 11, VALUE, ""), ("e", 2, VALUE, "")],
+            vec![("c", 9, VALUE, ""), ("d", 0, VALUE, "")],
+        ];
+        assert_eq!(merged(runs, vec![exact.clone()]).unwrap(), ["a=", "b=", "e="]);
+        let runs = vec![vec![("a", 4, VALUE, ""), ("e", 3, VALUE, "")]];
+        assert!(merged(runs, vec![exact]).unwrap().is_empty());
     }
 
     #[test]

@@ -122,11 +122,12 @@ impl LsmSource {
         VisiblePairs::new(runs, ranges)
     }
 
-    /// Returns the ranges that tables of a family delete, which hide entries of other tables too.
+    /// Returns the ranges that tables of a family delete, which hide entries of other tables too,
+    /// but only between the bounds of their own.
     fn deleted_ranges(&self, family: &LiveFamily) -> Result<Vec<ErasedRange>> {
         let mut ranges = Vec::new();
         for table in family.tables.values() {
-            ranges.extend(open_table(&self.dir, table, &self.read)?.deleted_ranges()?);
+            ranges.extend(open_table(&self.dir, table, &self.read)?.deleted_ranges(table)?);
         }
         Ok(ranges)
     }

@@ -3,6 +3,7 @@
 
 use super::block::{BlockWalk, HandleCoding, handles};
 use super::codec::{MAX_BLOCK_BYTES, unpack};
+use super::edit::ListedTable;
 use super::entry::{EntryRun, RunEntry, before, split_key};
 use super::footer::{BlockSpan, FOOTER_BYTES, TRAILER_BYTES, TableFooter};
 use crate::import::cursor::ByteCursor;
@@ -86,6 +87,39 @@ pub(crate) struct ErasedRange {
     pub(crate) begin: Vec<u8>,
     pub(crate) end: Vec<u8>,
     pub(crate) seqno: u64,
+    /// The bounds of the table that holds the range; `None` if a log holds it.
+    pub(crate) bounds: Option<Rc<TableBounds>>,
+}
+
+impl ErasedRange {
+    /// Returns true if the range deletes the entry, whose key must lie in it.
+    pub(crate) fn hides(&self, entry: &RunEntry<'_>) -> bool {
+        let is_within = |bounds: &Rc<TableBounds>| bounds.contains((entry.key, entry.tag));
+        self.seqno > entry.seqno() && self.bounds.as_ref().is_none_or(is_within)
+    }
+}
+
+/// The first and the last internal key of a table, as the manifest has them.
+///
+/// RocksDB writes a deleted range in full to each table that a compaction makes of it, and cuts it
+/// to the table's bounds when it reads. A range that is not cut deletes too much: once a neighbour
+/// has come to the deepest level, it has lost its copy of the range, and its entries have the
+/// sequence number 0, even those that were put after the deletion.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TableBounds {
+    pub(crate) smallest: (Vec<u8>, u64),
+    pub(crate) largest: (Vec<u8>, u64),
+}
+
+impl TableBounds {
+    /// Returns true if the internal key lies between the bounds or is one of them. Where a deleted
+    /// range goes on in the next table, the largest key has the highest sequence number of all, so
+    /// that it comes before the entries of its key, which are the next table's.
+    fn contains(&self, internal: (&[u8], u64)) -> bool {
+        let [smallest, largest] =
+            [&self.smallest, &self.largest].map(|(key, tag)| (key.as_slice(), *tag));
+        !before(internal, smallest) && !before(largest, internal)
+    }
 }
 
 /// A table that is read.
@@ -175,16 +209,26 @@ impl TableWalk {
         Ok((index, index_type == TWO_LEVEL_INDEX))
     }
 
-    /// Returns the ranges that the table deletes.
-    pub(crate) fn deleted_ranges(&self) -> Result<Vec<ErasedRange>> {
+    /// Returns the ranges that the table deletes within its bounds, which `listed` has.
+    pub(crate) fn deleted_ranges(&self, listed: &ListedTable) -> Result<Vec<ErasedRange>> {
         let Some(handle) = self.range_deletions else { return Ok(Vec::new()) };
         let located = |error: Error| error.in_file(&self.file.path).at(handle.offset);
+        // The keys of an ingested table have the sequence number 0 in the manifest, too.
+        let bound = |(key, tag): (&[u8], u64)| (key.to_vec(), self.numbered(tag));
+        let smallest = bound(split_key(&listed.smallest)?);
+        let largest = bound(split_key(&listed.largest)?);
+        let bounds = Rc::new(TableBounds { smallest, largest });
         let mut walk = BlockWalk::new(self.file.block(handle)?).map_err(located)?;
         let mut ranges = Vec::new();
         while walk.advance().map_err(located)? {
             let (begin, tag) = split_key(walk.key()).map_err(located)?;
             let seqno = self.seqno.unwrap_or(tag >> 8);
-            ranges.push(ErasedRange { begin: begin.to_vec(), end: walk.value().to_vec(), seqno });
+            ranges.push(ErasedRange {
+                begin: begin.to_vec(),
+                end: walk.value().to_vec(),
+                seqno,
+                bounds: Some(bounds.clone()),
+            });
         }
         Ok(ranges)
     }
@@ -244,5 +288,38 @@ impl EntryRun for TableWalk {
 
     fn place(&self) -> (PathBuf, u64) {
         (self.file.path.clone(), self.block_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All entries of an ingested table have the number that it got with its ingestion, although
+    /// its file and the bounds in the manifest say 0. A lower bound with 0 would come behind all
+    /// older entries of the first key, and the range would not hide them.
+    #[test]
+    fn the_bounds_of_an_ingested_table_have_its_number() {
+        let path = "tests/stores/rocksdb-clipped/000026.sst";
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        let internal = |key: &str, tag: u64| [key.as_bytes(), &tag.to_le_bytes()].concat();
+        let listed = ListedTable {
+            level: 1,
+            number: 26,
+            bytes: 0,
+            smallest: internal("key000", 0xf),
+            largest: internal("key012", u64::MAX << 8 | 0xf),
+            largest_seqno: Some(70),
+        };
+        let mut walk = TableWalk::open(&path, listed.largest_seqno, &BytesRead::default()).unwrap();
+        walk.seqno = listed.largest_seqno;
+        let ranges = walk.deleted_ranges(&listed).unwrap();
+        let [range] = ranges.as_slice() else { panic!("{ranges:?}") };
+        assert_eq!((range.begin.as_slice(), range.seqno), (&b"key000"[..], 70));
+        let hides = |key: &str, seqno: u64| {
+            range.hides(&RunEntry { key: key.as_bytes(), tag: seqno << 8 | 1, value: b"" })
+        };
+        assert!(hides("key000", 69) && hides("key000", 0) && hides("key011", 0));
+        assert!(!hides("key000", 70) && !hides("key013", 0));
     }
 }
