@@ -69,7 +69,14 @@ impl<'a> Session<'a> {
 
     /// Answers one line. An empty line and a comment get no answer.
     pub(super) fn answer(&mut self, line: &[u8], out: &mut Output) -> Result<Answer, Stop> {
-        let words = words::split(line)?;
+        let mut words = Vec::new();
+        if let Err(error) = words::split_into(line, &mut words) {
+            // A `use` whose keyspace can't be read has failed, too.
+            if words.first().is_some_and(|verb| verb.eq_ignore_ascii_case(b"use")) {
+                self.is_astray = !self.interactive;
+            }
+            return Err(error.into());
+        }
         let Some((verb, arguments)) = words.split_first() else { return Ok(Answer::Given) };
         let verb = String::from_utf8_lossy(verb).to_ascii_lowercase();
         if self.is_astray && !NEED_NO_KEYSPACE.contains(&verb.as_str()) {

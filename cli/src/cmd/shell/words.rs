@@ -8,13 +8,19 @@ use cleavedb::{Error, Result};
 /// words. A `#` that begins a line makes it a comment.
 pub(super) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>> {
     let mut words = Vec::new();
+    split_into(line, &mut words)?;
+    Ok(words)
+}
+
+/// Splits `line` as [`split`] does. If that fails, `words` has those before the one that is wrong.
+pub(super) fn split_into(line: &[u8], words: &mut Vec<Vec<u8>>) -> Result<()> {
     let mut word: Option<Vec<u8>> = None;
     let mut quoted = false;
     let mut rest = line;
     while let [byte, after @ ..] = rest {
         rest = after;
         match byte {
-            b'#' if words.is_empty() && word.is_none() => return Ok(words),
+            b'#' if words.is_empty() && word.is_none() => return Ok(()),
             b'"' => {
                 quoted = !quoted;
                 word.get_or_insert_default();
@@ -32,7 +38,7 @@ pub(super) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>> {
         return Err(Error::invalid_argument("a quote is not closed").advise("end the word with \""));
     }
     words.extend(word);
-    Ok(words)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -56,7 +62,9 @@ mod tests {
     #[test]
     fn unfinished_words_are_refused() {
         for bad in ["put \"a", "put a\\", "put \\q"] {
-            assert!(split(bad.as_bytes()).is_err(), "{bad}");
+            let mut words = Vec::new();
+            assert!(split_into(bad.as_bytes(), &mut words).is_err(), "{bad}");
+            assert_eq!(words, [b"put"], "{bad}");
         }
     }
 }
