@@ -23,6 +23,7 @@ use crate::args::{Durable, PinTree, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
+use crate::place::{self, PathKind};
 use crate::text::parse_size;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -217,12 +218,15 @@ struct BenchPlan<'a> {
 }
 
 pub(crate) fn run(args: &Bench) -> Outcome {
-    let store = &args.store;
-    let db = open::to_fill_with(&args.target.dir, store.options(), |gc| store.set_gc(gc))?;
+    let (dir, store) = (&args.target.dir, &args.store);
     let values = ValueSource::new(args.load.value_size, args.load.compression_ratio);
-    if !args.force {
+    if !args.force && place::look(dir)? == PathKind::Database {
+        // An opening for writing records the options of value GC, which are the owner's.
+        let db = open::read_only(dir)?;
         owner::refuse_other_stores(&db, &values)?;
+        db.close()?;
     }
+    let db = open::to_fill_with(dir, store.options(), |gc| store.set_gc(gc))?;
     let plan = BenchPlan {
         db: &db,
         keyspace: keyspace(&db, args)?,
