@@ -256,7 +256,7 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
             int sstableLevel, SerializationHeader header, Collection<Index.Group> indexGroups,
             LifecycleNewTracker tracker) {
         Placement now = watch.current();
-        if (!now.isKnown()) {
+        if (!now.isKnown() || mustMakeOneFile(tracker, indexGroups)) {
             return super.createSSTableMultiWriter(descriptor, keyCount, repairedAt, pendingRepair,
                     isTransient, commitLogPositions, sstableLevel, header, indexGroups, tracker);
         }
@@ -272,6 +272,17 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         params.indexes = indexGroups;
         params.transaction = tracker;
         return new RoutingFlushWriter(cfs, params, now, decoupling.treePerSource, metrics);
+    }
+
+    /**
+     * True for a flush of a table with a vector index, which writes each vector of a memtable once
+     * only and fails at a second SSTable. The one SSTable gets no tag, so it is inspected and
+     * separated. Compactions and streams build their indexes anew and may write several SSTables.
+     */
+    private static boolean mustMakeOneFile(
+            LifecycleNewTracker tracker, Collection<Index.Group> indexGroups) {
+        return tracker.opType() == OperationType.FLUSH
+                && !indexGroups.stream().allMatch(Index.Group::supportsL0Shards);
     }
 
     @Override
