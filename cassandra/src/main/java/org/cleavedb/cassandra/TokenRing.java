@@ -85,9 +85,14 @@ final class TokenRing {
         return ranges;
     }
 
-    /** The tokens that this node takes as it joins; other nodes may not know them yet. */
+    /**
+     * The tokens that this node takes as it joins; other nodes may not know them yet. In write
+     * survey mode, a node has received its data and gets writes, but joins only when told to.
+     */
     private static Collection<Token> joiningTokens() {
-        boolean joins = StorageService.instance.isBootstrapMode() && !tokens().isMember(local());
+        StorageService node = StorageService.instance;
+        boolean joins = (node.isBootstrapMode() || node.isSurveyMode())
+                && !tokens().isMember(local());
         return joins ? SystemKeyspace.getSavedTokens() : List.of();
     }
 

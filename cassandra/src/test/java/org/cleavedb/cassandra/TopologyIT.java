@@ -24,8 +24,8 @@ import org.junit.jupiter.api.Test;
 
 /**
  * Tests changes of the ring: a node joins, the others are cleaned up, and the node leaves again;
- * the replication changes; a node moves in the ring and back. Ranges change sides on every node,
- * and reads are correct all the time.
+ * the replication changes; a node moves in the ring and back; a node joins by way of the write
+ * survey mode. Reads are correct all the time.
  */
 @Tag("long")
 class TopologyIT {
@@ -92,6 +92,32 @@ class TopologyIT {
         move(3, home);
         assertRowsAreThere("it has moved back", ConsistencyLevel.ONE);
         check("it has moved back", 1, 2, 3);
+    }
+
+    /**
+     * A node in write survey mode has its data and gets writes, but is no member of the ring. A
+     * table that was created then had no placement, and nothing of it was ever compacted.
+     */
+    @Test
+    void aNodeInWriteSurveyModeKnowsItsRoles() throws IOException {
+        Path folder = Path.of("target", "nodes-of-survey");
+        begin(2, new ClusterSpec(folder, 3).tokensPerNode(4));
+        try (Cluster surveying = new Cluster(new ClusterSpec(folder, 3).tokensPerNode(4)
+                .heap("384M").bootstrap().javaArgument("-Dcassandra.write_survey=true"))) {
+            surveying.start(3);
+            client.execute("DROP TABLE t.r");
+            client.execute("CREATE TABLE t.r (id int PRIMARY KEY, v text) WITH compaction = "
+                    + OURS);
+            write();
+            onEach(control -> control.flush("t", "r"), 3);
+            TableOnNode files = new TableOnNode(cluster.layout(3), "t", "r");
+            assertTrue(files.allTagged() && files.count(Role.Kind.PRIMARY) > 0
+                    && files.count(Role.Kind.SEGMENT) > 0, files.tags()::toString);
+
+            onEach(control -> control.invoke(STORAGE, "joinRing"), 3);
+            awaitRing(1, 2, 3);
+            check("the node has joined", 1, 2, 3);
+        }
     }
 
     /** @param first the number of nodes at the beginning */
