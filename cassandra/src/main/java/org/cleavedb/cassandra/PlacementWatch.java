@@ -1,5 +1,6 @@
 package org.cleavedb.cassandra;
 
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.slf4j.Logger;
@@ -65,15 +66,18 @@ final class PlacementWatch {
     }
 
     private void lookAgain() {
-        Placement seen = ring.hasRoles()
-                ? PlacementBuilder.build(ring.localNode(), table.getPartitioner(), ring.ranges(),
-                        groupsPerSource)
-                : Placement.WITHOUT_ROLES;
+        Placement seen = ring.hasRoles() ? placementOf(ring.ranges()) : Placement.WITHOUT_ROLES;
         if (seen == Placement.UNKNOWN || seen.digest().equals(inForce.digest())) {
             waiting = null;
         } else if (waiting == null || !waiting.digest().equals(seen.digest())) {
             waiting = seen;
             waitingSince = System.nanoTime();
         }
+    }
+
+    private Placement placementOf(List<RingRange> ranges) {
+        // Outside of the ring, as in an offline tool, the name of this node may be unknown.
+        return ranges.isEmpty() ? Placement.UNKNOWN : PlacementBuilder.build(
+                ring.localNode(), table.getPartitioner(), ranges, groupsPerSource);
     }
 }

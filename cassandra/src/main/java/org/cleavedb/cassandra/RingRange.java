@@ -8,7 +8,10 @@ import org.apache.cassandra.dht.Token;
  */
 final class RingRange {
     final Token end;
-    /** The node that holds the primary copy; empty if no node of this data centre does. */
+    /**
+     * The host id of the node that holds the primary copy; empty if no node of this data centre
+     * does.
+     */
     final String source;
     /** True if this node holds the primary copy. */
     final boolean primary;

@@ -12,7 +12,7 @@ import java.util.zip.CRC32;
  * <pre>
  * cleavedb replica role 1            format and its version
  * kind RUN                           PRIMARY, SEGMENT or RUN
- * group 127.0.0.2:7000#3             empty if and only if the kind is not RUN
+ * group 8d5ed9f4-7764-4dbd-bad8-43fddce94b7c#3    empty if and only if the kind is not RUN
  * placement 5f2e8c0a91b3d47e         digest of the placement that the role is for
  * padding ......                     dots that fill the file up to {@link #LENGTH} bytes
  * check 1c291ca3                     CRC-32 of all bytes before this line

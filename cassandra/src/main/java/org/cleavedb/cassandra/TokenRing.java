@@ -2,7 +2,10 @@ package org.cleavedb.cassandra;
 
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.UUID;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.SystemKeyspace;
@@ -52,8 +55,9 @@ final class TokenRing {
                 joiningTokens());
     }
 
+    /** The name of this node, see {@link RingRange#source}. */
     String localNode() {
-        return local().getHostAddressAndPort();
+        return nameOf(local());
     }
 
     /**
@@ -73,12 +77,14 @@ final class TokenRing {
         if (!tokens.isMember(local())) {
             return ranges;
         }
+        Map<InetAddressAndPort, String> names = new HashMap<>();
         for (Token end : tokens.sortedTokens()) {
             EndpointsForRange copies = replication().calculateNaturalReplicas(end, tokens);
             Replica primary = primaryOf(copies);
             ranges.add(new RingRange(
                     end,
-                    primary == null ? "" : primary.endpoint().getHostAddressAndPort(),
+                    primary == null ? ""
+                            : names.computeIfAbsent(primary.endpoint(), TokenRing::nameOf),
                     primary != null && primary.endpoint().equals(local()),
                     copies.endpoints().contains(local())));
         }
@@ -94,6 +100,14 @@ final class TokenRing {
         boolean joins = (node.isBootstrapMode() || node.isSurveyMode())
                 && !tokens().isMember(local());
         return joins ? SystemKeyspace.getSavedTokens() : List.of();
+    }
+
+    /** The host id of a node, which it keeps if it comes back with another address. */
+    private static String nameOf(InetAddressAndPort node) {
+        // While this node starts, the token metadata do not have its own host id yet.
+        UUID id = node.equals(local())
+                ? SystemKeyspace.getLocalHostId() : tokens().getHostId(node);
+        return id == null ? node.getHostAddressAndPort() : id.toString();
     }
 
     /**

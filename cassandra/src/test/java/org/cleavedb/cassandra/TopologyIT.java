@@ -11,7 +11,9 @@ import java.math.BigInteger;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -25,7 +27,7 @@ import org.junit.jupiter.api.Test;
 /**
  * Tests changes of the ring: a node joins, the others are cleaned up, and the node leaves again;
  * the replication changes; a node moves in the ring and back; a node joins by way of the write
- * survey mode. Reads are correct all the time.
+ * survey mode, or comes back with another address. Reads are correct all the time.
  */
 @Tag("long")
 class TopologyIT {
@@ -118,6 +120,45 @@ class TopologyIT {
             awaitRing(1, 2, 3);
             check("the node has joined", 1, 2, 3);
         }
+    }
+
+    /**
+     * Groups had the address of their source node in their names, and the placement had that of the
+     * node itself. A node that came back with another address made all others inspect everything.
+     */
+    @Test
+    void aNodeKeepsItsGroupsWithAnotherAddress() throws IOException {
+        Path folder = Path.of("target", "nodes-of-address");
+        begin(2, new ClusterSpec(folder, 2));
+        write();
+        onEach(control -> control.flush("t", "r"), 1, 2);
+        Set<String> before = placements(1, 2);
+        cluster.stop(2);
+
+        String address = ClusterSpec.addressOf(3);
+        try (Cluster moved = new Cluster(new ClusterSpec(folder, 2).heap("384M")
+                .setting("listen_address: " + address))) {
+            moved.start(2);
+            try (NodeControl control = cluster.control(1)) {
+                Await.until("node 1 knows the new address", () -> control.liveNodes() == 2
+                        && ((Map<?, ?>) control.attribute(STORAGE, "TokenToEndpointMap"))
+                                .containsValue(address));
+            }
+            write();
+            onEach(control -> control.flush("t", "r"), 1, 2);
+            assertEquals(before, placements(1, 2));
+            assertRowsAreThere("with the new address", ConsistencyLevel.ALL);
+        }
+    }
+
+    /** The placements for which the SSTables of these nodes have roles. */
+    private Set<String> placements(int... nodes) throws IOException {
+        Set<String> found = new TreeSet<>();
+        for (int node : nodes) {
+            new TableOnNode(cluster.layout(node), "t", "r").tags().values().forEach(
+                    tag -> found.add(node + " " + tag.orElseThrow().placement));
+        }
+        return found;
     }
 
     /** @param first the number of nodes at the beginning */

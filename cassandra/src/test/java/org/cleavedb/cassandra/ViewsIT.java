@@ -9,7 +9,6 @@ import com.datastax.driver.core.SimpleStatement;
 import java.io.IOException;
 import java.util.List;
 import org.cleavedb.cassandra.cluster.Cluster;
-import org.cleavedb.cassandra.cluster.ClusterSpec;
 import org.cleavedb.cassandra.cluster.NodeControl;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -76,9 +75,15 @@ class ViewsIT {
         List<Row> groups = client.execute(
                 "SELECT * FROM cleavedb_views.replica_groups WHERE keyspace_name = 'views'");
         assertEquals(number("Runs"), groups.stream().mapToInt(row -> row.getInt("runs")).sum());
-        String ofTheOther = ClusterSpec.addressOf(2) + ":7000#";
+        String ofTheOther = hostId(2) + "#";
         assertTrue(groups.stream().allMatch(
                 row -> row.getString("group_name").startsWith(ofTheOther)));
+    }
+
+    private static Object hostId(int node) throws IOException {
+        try (NodeControl control = cluster.control(node)) {
+            return control.attribute("org.apache.cassandra.db:type=StorageService", "LocalHostId");
+        }
     }
 
     private static void write(Cluster.Client client, int keys) throws IOException {
