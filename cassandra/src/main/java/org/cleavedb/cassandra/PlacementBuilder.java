@@ -1,6 +1,7 @@
 package org.cleavedb.cassandra;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -14,7 +15,7 @@ import org.apache.cassandra.dht.Token;
  * moves as few SSTables as possible.
  */
 final class PlacementBuilder {
-    /** The most groups of a table: a split writes one SSTable per group at the same time. */
+    /** The most groups of a table: each split writes one SSTable per group. */
     static final int MAX_GROUPS = 128;
 
     private final IPartitioner partitioner;
@@ -33,7 +34,7 @@ final class PlacementBuilder {
             return Placement.UNKNOWN;
         }
         PlacementBuilder builder = new PlacementBuilder(partitioner, ranges);
-        Map<String, List<Integer>> bySource = builder.placeWhole();
+        Map<String, List<Integer>> bySource = limited(builder.placeWhole());
         int most = MAX_GROUPS / Math.max(1, bySource.size());
         int groups = Math.max(1, Math.min(groupsPerSource, most));
         bySource.forEach((source, parts) -> builder.placeSource(source, parts, groups));
@@ -54,6 +55,22 @@ final class PlacementBuilder {
             }
         }
         return bySource;
+    }
+
+    /**
+     * Puts the source nodes into buckets, each of which is treated like one node, if there are more
+     * nodes than groups. The bucket of a node does not depend on the other nodes.
+     */
+    private static Map<String, List<Integer>> limited(Map<String, List<Integer>> bySource) {
+        if (bySource.size() <= MAX_GROUPS) {
+            return bySource;
+        }
+        Map<String, List<Integer>> buckets = new TreeMap<>();
+        bySource.forEach((source, parts) -> buckets.computeIfAbsent(
+                "sources " + Math.floorMod(source.hashCode(), MAX_GROUPS),
+                any -> new ArrayList<>()).addAll(parts));
+        buckets.values().forEach(Collections::sort);
+        return buckets;
     }
 
     private void placeSource(String source, List<Integer> ranges, int groups) {

@@ -94,6 +94,17 @@ class PlacementBuilderTest {
         assertTrue(placement.places() <= 2 + PlacementBuilder.MAX_GROUPS, "" + placement.places());
     }
 
+    /** Each source node used to have one group at least, however many nodes there were. */
+    @Test
+    void moreSourcesThanGroupsShareThem() {
+        Placement placement = place(ring(new Random(5), 300, 8), 100);
+        assertTrue(placement.groups() <= PlacementBuilder.MAX_GROUPS, "" + placement.groups());
+        assertTrue(placement.groups() > PlacementBuilder.MAX_GROUPS / 2, "" + placement.groups());
+        for (int group = 2; group < placement.places(); group++) {
+            assertFalse(placement.rangesOf(group).isEmpty(), placement.nameOf(group));
+        }
+    }
+
     @Test
     void theDigestTellsRingsApartAndNothingElse() {
         List<RingRange> ring = ring(new Random(11), 3, 8);
