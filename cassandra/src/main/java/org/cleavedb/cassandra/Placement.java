@@ -40,6 +40,8 @@ final class Placement {
     private final int[] places;
     /** Shards by position in token order: one more than pieces, as piece 0 lies at both ends. */
     private final int[] shards;
+    /** The last position of each place; -1 if it has none. */
+    private final int[] lastPositions;
     private final List<String> names;
     private final String digest;
     private final double primaryShare;
@@ -58,6 +60,7 @@ final class Placement {
         shards = cutIntoShards();
         names = new ArrayList<>(List.of("primary", "elsewhere"));
         names.addAll(groups);
+        lastPositions = findLastPositions();
         digest = digest(node);
     }
 
@@ -68,6 +71,11 @@ final class Placement {
 
     int placeOf(Token token) {
         return places[pieceOf(token)];
+    }
+
+    /** True if neither this token nor any later one, in the order of tokens, has this place. */
+    boolean isPast(int place, Token token) {
+        return positionOf(token) > lastPositions[place];
     }
 
     /** The name of a place; that of a group consists of its source node and a number. */
@@ -149,8 +157,20 @@ final class Placement {
         return byPosition;
     }
 
+    private int[] findLastPositions() {
+        int[] last = new int[names.size()];
+        Arrays.fill(last, -1);
+        for (int position = 0; isKnown() && position <= ends.length; position++) {
+            last[places[pieceAt(position)]] = position;
+        }
+        return last;
+    }
+
     private int pieceOf(Token token) {
-        int position = positionOf(token);
+        return pieceAt(positionOf(token));
+    }
+
+    private int pieceAt(int position) {
         // Tokens after the last end belong to the piece that wraps around.
         return position == ends.length ? 0 : position;
     }

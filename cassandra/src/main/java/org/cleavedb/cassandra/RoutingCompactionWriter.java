@@ -13,14 +13,15 @@ import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.db.compaction.writers.CompactionAwareWriter;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.SSTableRewriter;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.sstable.format.SSTableWriter;
 
 /**
- * A compaction writer that writes each partition to an SSTable of its place. The SSTables of all
- * places are open at the same time and belong to one transaction. One sequential pass over the
+ * A compaction writer that writes each partition to an SSTable of its place. The SSTables of many
+ * places are open at the same time, and all belong to one transaction. One sequential pass over the
  * input thus splits segments into runs, merges the runs of a group, or separates a mixed SSTable.
  *
  * <p>The rewriter of the superclass never gets an SSTable; it only finishes the transaction. The
@@ -62,16 +63,30 @@ final class RoutingCompactionWriter extends CompactionAwareWriter {
                 rewriter.switchWriter(sstableWriter(wanted, key));
             }
         }
+
+        /** Releases some three megabytes of buffers; the SSTable is finished with all others. */
+        void release() {
+            if (directory != null) {
+                directory = null;
+                rewriter.switchWriter(null);
+            }
+        }
     }
 
     @Override
     protected void maybeSwitchWriter(DecoratedKey key) {
         int place = placement.placeOf(key.getToken());
         if (current == null || current.place != place) {
+            releasePast(key.getToken());
             current = writers.computeIfAbsent(place, PlaceWriter::new);
         }
         currentDirectory = directoryFor(key);
         current.switchTo(currentDirectory, key);
+    }
+
+    private void releasePast(Token token) {
+        writers.values().stream().filter(writer -> placement.isPast(writer.place, token))
+                .forEach(PlaceWriter::release);
     }
 
     private Directories.DataDirectory directoryFor(DecoratedKey key) {

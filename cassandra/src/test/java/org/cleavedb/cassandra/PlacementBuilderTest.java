@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
+import java.util.stream.IntStream;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.dht.Murmur3Partitioner.LongToken;
 import org.apache.cassandra.dht.Range;
@@ -103,6 +104,26 @@ class PlacementBuilderTest {
         for (int group = 2; group < placement.places(); group++) {
             assertFalse(placement.rangesOf(group).isEmpty(), placement.nameOf(group));
         }
+    }
+
+    @Test
+    void aPlaceIsPastOnceItsLastTokenIs() {
+        Random random = new Random(13);
+        Placement placement = place(ring(random, 4, 16), 5);
+        long[] tokens = random.longs(2000).sorted().toArray();
+        for (int place = 0; place < placement.places(); place++) {
+            boolean seenLater = false;
+            for (int at = tokens.length - 1; at >= 0; at--) {
+                Token token = new LongToken(tokens[at]);
+                seenLater |= placement.placeOf(token) == place;
+                assertFalse(seenLater && placement.isPast(place, token), "place " + place);
+            }
+            assertTrue(seenLater, "each place has some of the tokens");
+            assertFalse(placement.isPast(place, new LongToken(tokens[0])));
+        }
+        long past = IntStream.range(0, placement.places())
+                .filter(place -> placement.isPast(place, new LongToken(Long.MAX_VALUE))).count();
+        assertEquals(placement.places() - 1, past, "only the last token's own place is not past");
     }
 
     @Test
