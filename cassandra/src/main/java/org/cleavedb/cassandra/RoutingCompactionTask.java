@@ -50,13 +50,16 @@ final class RoutingCompactionTask extends CompactionTask {
 
     @Override
     protected int executeInternal(ActiveCompactionsTracker tracker) {
+        // If the disk lacks room, Cassandra takes one SSTable after the other out of the
+        // transaction before it gives up.
+        Set<SSTableReader> wanted = Set.copyOf(transaction.originals());
         try {
             return super.executeInternal(tracker);
         } catch (CompactionInterruptedException stopped) {
             // Another operation needs the SSTables now, which is no reason for a backoff later.
             throw stopped;
         } catch (RuntimeException | Error failure) {
-            onFailure.accept(transaction.originals());
+            onFailure.accept(wanted);
             throw failure;
         }
     }
