@@ -13,7 +13,6 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.stream.Collectors;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
-import org.apache.cassandra.utils.MBeanWrapper;
 
 /**
  * The metrics of one table, over all strategy instances that Cassandra creates for it. Counters
@@ -92,20 +91,18 @@ final class TableMetrics {
     }
 
     private synchronized boolean isInUse() {
-        return !strategies.isEmpty();
+        return !strategies.isEmpty() && BeanRegistry.isOwner(beanName, this);
     }
 
     synchronized void register(ReplicaDecouplingStrategy strategy) {
         strategies.add(strategy);
-        if (!MBeanWrapper.instance.isRegistered(beanName)) {
-            MBeanWrapper.instance.registerMBean(new ReplicaDecouplingBean(this), beanName);
-        }
+        BeanRegistry.register(beanName, this, new ReplicaDecouplingBean(this));
     }
 
     synchronized void unregister(ReplicaDecouplingStrategy strategy) {
         strategies.remove(strategy);
-        if (strategies.isEmpty() && MBeanWrapper.instance.isRegistered(beanName)) {
-            MBeanWrapper.instance.unregisterMBean(beanName);
+        if (strategies.isEmpty()) {
+            BeanRegistry.unregister(beanName, this);
         }
     }
 
