@@ -63,7 +63,9 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
                 ? params.descriptor
                 : table.newSSTableDescriptor(params.descriptor.directory,
                         params.descriptor.getFormat());
-        SSTableWriter writer = params.open(table, descriptor, role, placement);
+        boolean isFirst = writers.keySet().stream()
+                .noneMatch(key -> ((Role) key.get(0)).kind == role.kind);
+        SSTableWriter writer = params.open(table, descriptor, role, placement, isFirst);
         RoleTags.write(descriptor, new RoleTag(role, placement.digest()));
         return writer;
     }

@@ -28,15 +28,16 @@ final class SSTableWriterParams {
     Collection<Index.Group> indexes;
     LifecycleNewTracker transaction;
 
-    SSTableWriter open(
-            ColumnFamilyStore table, Descriptor descriptor, Role role, Placement placement) {
+    /** @param isFirst true if no other SSTable of this kind was opened for the same stream */
+    SSTableWriter open(ColumnFamilyStore table, Descriptor descriptor, Role role,
+            Placement placement, boolean isFirst) {
         // All SSTables of a flush cover the same part of the commit log. The transaction finishes
         // all or none of them, so a replay may skip that part if it finds any one of them.
         MetadataCollector collector = new MetadataCollector(table.metadata().comparator)
                 .commitLogIntervals(commitLog != null ? commitLog : IntervalSet.empty())
                 .sstableLevel(role.kind == Role.Kind.PRIMARY ? level : 0);
         return descriptor.getFormat().getWriterFactory().builder(descriptor)
-                .setKeyCount(keysOf(role, placement))
+                .setKeyCount(keysOf(role, placement, isFirst))
                 .setRepairedAt(repairedAt)
                 .setPendingRepair(pendingRepair)
                 .setTransientSSTable(isTransient)
@@ -51,14 +52,18 @@ final class SSTableWriterParams {
 
     /**
      * The estimated number of keys, which sizes the Bloom filter. A flush spreads keys evenly over
-     * tokens; a stream may bring copies of one side only.
+     * tokens. A stream may bring copies of one side only and, in a repair, of one range, which lies
+     * in one segment. If there are several segments, each further one has room for twice its even
+     * share: with room for all keys in each, filters would take many times the memory.
      */
-    private long keysOf(Role role, Placement placement) {
+    long keysOf(Role role, Placement placement, boolean isFirst) {
         boolean isFlush = commitLog != null;
-        if (!isFlush) {
-            return keys;
+        if (isFlush) {
+            return EXTRA_KEYS + (long) (keys * shareOf(role, placement));
         }
-        return EXTRA_KEYS + (long) (keys * shareOf(role, placement));
+        int parts = role.kind == Role.Kind.SEGMENT
+                ? placement.shards() : Math.max(1, placement.groups());
+        return isFirst ? keys : Math.min(keys, EXTRA_KEYS + 2 * keys / parts);
     }
 
     private static double shareOf(Role role, Placement placement) {
