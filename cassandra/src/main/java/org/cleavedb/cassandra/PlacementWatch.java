@@ -10,6 +10,9 @@ import org.slf4j.LoggerFactory;
  * A watch on the ring that holds the placement in force. It adopts a changed ring only after the
  * ring has been stable for {@code settle_seconds}. While nodes join one after the other, or while a
  * starting node does not know all others yet, roles would soon change again, at the cost of I/O.
+ *
+ * <p>The strategies of a table share one watch. On a node with several data directories, Cassandra
+ * creates them anew when the ring changes, and a new watch would adopt the changed ring at once.
  */
 final class PlacementWatch {
     private static final Logger LOG = LoggerFactory.getLogger(PlacementWatch.class);
@@ -29,6 +32,12 @@ final class PlacementWatch {
         ring = new TokenRing(table);
         groupsPerSource = options.groups;
         settleNanos = TimeUnit.SECONDS.toNanos(options.settleSeconds);
+    }
+
+    /** True if a watch of this table with these options would be the same. */
+    boolean isFor(ColumnFamilyStore store, DecouplingOptions options) {
+        return table == store && groupsPerSource == options.groups
+                && settleNanos == TimeUnit.SECONDS.toNanos(options.settleSeconds);
     }
 
     /** False if this table will never have a placement, see {@link TokenRing#mayHaveRoles}. */

@@ -68,9 +68,9 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     public ReplicaDecouplingStrategy(ColumnFamilyStore table, Map<String, String> options) {
         super(table, options);
         decoupling = DecouplingOptions.of(options);
-        watch = new PlacementWatch(table, decoupling);
-        strategies = new StockStrategies(table, decoupling, () -> watch.current().copies());
         metrics = TableMetrics.of(table);
+        watch = metrics.watch(table, decoupling);
+        strategies = new StockStrategies(table, decoupling, () -> watch.current().copies());
         metrics.ordering.configure(decoupling);
         roles = new RoleTracker(watch::current, manifest, strategies, metrics);
         redundantCompactions = new RedundantCompactions(table, decoupling, this::maxRuns,

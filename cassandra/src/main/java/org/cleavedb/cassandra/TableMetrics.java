@@ -1,5 +1,6 @@
 package org.cleavedb.cassandra;
 
+import java.lang.ref.WeakReference;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
@@ -15,8 +16,9 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 
 /**
- * The metrics of one table, over all strategy instances that Cassandra creates for it. Counters
- * outlive an ALTER. The JMX bean exists as long as some instance of the strategy is in use.
+ * The metrics of one table, over all strategy instances that Cassandra creates for it, and what
+ * these share. Counters outlive an ALTER. The JMX bean exists as long as some instance of the
+ * strategy is in use.
  */
 final class TableMetrics {
     private static final Map<String, TableMetrics> ALL = new ConcurrentHashMap<>();
@@ -38,6 +40,9 @@ final class TableMetrics {
     /** The references are weak, as Cassandra drops the strategy of a repair without a shutdown. */
     private final Set<ReplicaDecouplingStrategy> strategies =
             Collections.newSetFromMap(new WeakHashMap<>());
+
+    /** The reference is weak, as the watch has one to the table, which may be dropped. */
+    private WeakReference<PlacementWatch> watch = new WeakReference<>(null);
 
     private TableMetrics(ColumnFamilyStore table) {
         keyspace = table.getKeyspaceName();
@@ -61,6 +66,16 @@ final class TableMetrics {
         // The table of an index has the same id as the table that it belongs to.
         return ALL.computeIfAbsent(table.metadata().id + " " + table.getTableName(),
                 any -> new TableMetrics(table));
+    }
+
+    /** The watch that the strategies of this table share as long as one of them is there. */
+    synchronized PlacementWatch watch(ColumnFamilyStore store, DecouplingOptions options) {
+        PlacementWatch shared = watch.get();
+        if (shared == null || !shared.isFor(store, options)) {
+            shared = new PlacementWatch(store, options);
+            watch = new WeakReference<>(shared);
+        }
+        return shared;
     }
 
     /**

@@ -151,6 +151,26 @@ class TopologyIT {
         }
     }
 
+    /**
+     * With several data directories, Cassandra creates the strategies of a table anew when the ring
+     * changes. They used to adopt the changed ring at once, whatever {@code settle_seconds} was.
+     */
+    @Test
+    void twoDisksWaitForTheRingToSettle() throws IOException {
+        begin(2, new ClusterSpec(Path.of("target", "nodes-of-disks"), 3).twoDisks(1));
+        client.execute("ALTER TABLE t.r WITH compaction = "
+                + OURS.replace("'settle_seconds': '0'", "'settle_seconds': '3600'"));
+        write();
+        onEach(control -> control.flush("t", "r"), 1);
+        Set<String> before = placements(1);
+        cluster.start(3);
+        awaitRing(1, 2, 3);
+        write();
+        onEach(control -> control.flush("t", "r"), 1);
+        assertEquals(before, placements(1));
+        assertRowsAreThere("a node has joined", ConsistencyLevel.ALL);
+    }
+
     /** The placements for which the SSTables of these nodes have roles. */
     private Set<String> placements(int... nodes) throws IOException {
         Set<String> found = new TreeSet<>();
