@@ -36,6 +36,10 @@ pub(crate) struct ReadMoment {
 const STARTED_KEYS: usize = 64;
 /// At most so many separated values of a get of many keys are fetched together. Each may lie in a
 /// file of its own, which stays open until it is read, and its bytes take memory until then.
+///
+/// Measured with 400,000 values of 1 KiB, against all at once: gets of 10,000 keys are 1.16 times
+/// as fast where all is in memory, and 0.88 times with a cold cache; those of 1,000 are 1.09 times
+/// as fast, and as fast.
 const FETCHED_VALUES: usize = 256;
 /// If none of so many needs a read, the others are taken to be in memory, too.
 const PROBED_KEYS: usize = 4;
