@@ -9,6 +9,8 @@ pub mod check;
 pub mod checksum;
 pub mod coding;
 pub mod compression;
+#[cfg(test)]
+pub mod counted_order;
 pub mod entry;
 pub mod error;
 pub mod expiry;

@@ -189,8 +189,15 @@ struct Checking {
 }
 
 impl Checking {
-    /// Notes that so many bytes were read. Fails if the database closes: then the files that are
-    /// left may go.
+    /// Counts a file. Fails if the database closes: then the files that are left may go.
+    fn begin_file(&mut self, bytes: u64) -> Result<()> {
+        self.pass.check_closing()?;
+        self.report.files += 1;
+        self.report.bytes += bytes;
+        Ok(())
+    }
+
+    /// Notes that so many bytes were read. Fails if the database closes, as for a file.
     fn read(&mut self, bytes: u64) -> Result<()> {
         self.untold += bytes;
         if self.untold >= STEP_BYTES {
@@ -239,14 +246,13 @@ impl Db {
         }
         readers.push(self.core.snapshots.visible());
         let all_bytes = bytes_to_check(&self.core.set.current());
-        let pass = LongPass::new(&self.core.env, &options.pass, all_bytes);
-        let pass = pass.while_open(&self.core.runtime);
+        let pass =
+            LongPass::new(&self.core.env, &options.pass, all_bytes).while_open(&self.core.runtime);
         let mut checking = Checking { report: CheckReport::default(), pass, untold: 0 };
         for (name, view) in &views {
             let name = Some(name.as_str());
             checking.report.note_of(view.levels.check(), name, None);
             for (_, table) in view.levels.tables() {
-                self.core.check_open()?;
                 let outcome = check_table(view, name, table, &readers, &mut checking);
                 checking.report.note_of(outcome, name, None);
             }
@@ -255,17 +261,15 @@ impl Db {
         checking.report.note(check_uses(&version));
         checking.report.note(check_all(&version));
         for (&id, live) in version.segments.iter() {
-            self.core.check_open()?;
             let outcome = check_segment(self, id, live, &mut checking);
             checking.report.note(outcome);
         }
         for relocation in version.relocations.values() {
-            self.core.check_open()?;
             let outcome = check_relocation(&version, relocation, &mut checking);
             checking.report.note(outcome);
         }
         checking.pass.advance(checking.untold);
-        // Of a database that was closed, files may be gone: what was found is no damage.
+        // Of a database that was closed, files may be gone: what was noted is no damage.
         self.core.check_open()?;
         for finding in &checking.report.problems {
             if self.core.has_moved(&finding.error, version.number)? {
@@ -293,8 +297,7 @@ fn check_table(
     readers: &[SeqNo],
     checking: &mut Checking,
 ) -> Result<()> {
-    checking.report.files += 1;
-    checking.report.bytes += handle.meta.bytes;
+    checking.begin_file(handle.meta.bytes)?;
     let mut lost = Vec::new();
     let (mut entries, mut pointers) = (0, 0);
     let verified = handle.table()?.verify(|user_key, trailer, payload| {
@@ -368,10 +371,9 @@ fn check_relocation(
     checking: &mut Checking,
 ) -> Result<()> {
     let Some(table) = relocation.table()? else { return Ok(()) };
+    checking.begin_file(relocation.meta.bytes)?;
     checking.read(relocation.meta.bytes)?;
     let report = &mut checking.report;
-    report.files += 1;
-    report.bytes += relocation.meta.bytes;
     let mut lost = Vec::new();
     table.for_each(|_, segment, offset, length| {
         let pointer = ValuePointer { segment, offset, length };
@@ -423,8 +425,7 @@ fn check_segment(
     let segment = &live.handle.segment;
     let path = segment.path();
     let file = db.core.env.fs.open(path).doing("open", path)?;
-    checking.report.files += 1;
-    checking.report.bytes += length;
+    checking.begin_file(length)?;
     let head = read_head(&*file, path, segment.database(), id)?
         .ok_or_else(|| Error::corruption("the segment has lost its content").in_file(path))?;
     if head.epoch != segment.epoch() || head.kind != segment.kind() {

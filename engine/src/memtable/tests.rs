@@ -2,6 +2,7 @@
 
 use super::iter::MemtableIter;
 use super::*;
+use crate::base::counted_order::CountedOrder;
 use crate::base::entry::Slot;
 use crate::base::expiry::Deadline;
 use crate::base::iter::EntryIter;
@@ -246,32 +247,18 @@ fn keys_in_order_go_where_they_belong() {
     assert!(!iter.valid());
 }
 
-/// Orders keys by bytes and counts the comparisons.
-#[derive(Default)]
-struct Counting(AtomicU64);
-
-impl Comparator for Counting {
-    fn name(&self) -> &str {
-        "counting"
-    }
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        self.0.fetch_add(1, Relaxed);
-        a.cmp(b)
-    }
-}
-
 #[test]
 fn few_comparisons_are_needed() {
     const COUNT: u64 = 20_000;
-    let counting = Arc::new(Counting::default());
+    let counting = Arc::new(CountedOrder::default());
     let fill = |key_of: &dyn Fn(u64) -> u64| {
-        counting.0.store(0, Relaxed);
+        counting.take();
         let table = Memtable::new(KeyOrder::Custom(counting.clone()));
         for i in 0..COUNT {
             let trailer = Trailer::new(i + 1, EntryKind::Delete);
             table.insert(&key_of(i).to_be_bytes(), trailer, Slot::Delete);
         }
-        (table, counting.0.swap(0, Relaxed) / COUNT)
+        (table, counting.take() / COUNT)
     };
     let scatter = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let (table, per_insertion) = fill(&scatter);
@@ -279,7 +266,7 @@ fn few_comparisons_are_needed() {
     for i in 0..COUNT {
         assert!(table.get(&scatter(i).to_be_bytes(), MAX_SEQNO, |_, _| ()).is_some());
     }
-    let per_get = counting.0.swap(0, Relaxed) / COUNT;
+    let per_get = counting.take() / COUNT;
     assert!((10..40).contains(&per_get), "{per_get}");
     let (_, per_insertion) = fill(&|i| i);
     assert!(per_insertion <= 2, "keys in order need no search, but {per_insertion}");

@@ -42,12 +42,14 @@ impl VersionDir {
         VersionDir { fs, tables: Arc::new(tables) }
     }
 
+    fn builder(&self) -> VersionBuilder<'_> {
+        VersionBuilder { tables: &self.tables, comparator_of: &|_| Ok(KeyOrder::Bytewise) }
+    }
+
     /// Returns the version after `changes`, and the result of the check of references.
     fn after(&self, version: &Version, changes: Vec<Change>) -> (Version, Result<()>) {
-        let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
-        let builder = VersionBuilder { tables: &self.tables, comparator_of: &comparator_of };
         let edit = Edit::new(changes);
-        let (after, removed) = builder.apply_tracking(version, &edit, &[]).unwrap();
+        let (after, removed) = self.builder().apply_tracking(version, &edit, &[]).unwrap();
         let checked = check_edit(&after, &edit);
         assert_eq!(checked.is_ok(), check_all(&after).is_ok());
         if checked.is_ok() {
@@ -331,8 +333,7 @@ fn i05_a_job_that_copies_pointers_keeps_no_segment() {
 fn i07_a_table_that_an_edit_moves_is_the_same() {
     let place = VersionDir::new();
     let version = start(&place);
-    let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
-    let builder = VersionBuilder { tables: &place.tables, comparator_of: &comparator_of };
+    let builder = place.builder();
     let moved = |segments: &[u64]| {
         let edit = Edit::new(vec![remove_table(11), add_table(11, segments)]);
         builder.apply_tracking(&version, &edit, &[]).map(|(after, _)| after)
@@ -384,8 +385,7 @@ fn the_state_of_a_version_makes_the_same_version() {
 fn holes_lie_within_a_sealed_segment() {
     let place = VersionDir::new();
     let version = start(&place);
-    let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
-    let builder = VersionBuilder { tables: &place.tables, comparator_of: &comparator_of };
+    let builder = place.builder();
     let add = Change::AddSegment { id: SegmentId(5), kind: SegmentKind::Log, epoch: 5 };
     for (segment, holes) in [(2, [(1 << 20, 4096)]), (5, [(0, 4096)]), (9, [(0, 4096)])] {
         let punch = Change::Holes { segment: SegmentId(segment), holes: holes.into() };
@@ -399,8 +399,7 @@ fn holes_lie_within_a_sealed_segment() {
 fn replay_copies_no_map_however_many_edits_there_are() {
     let place = VersionDir::new();
     let mut version = start(&place);
-    let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
-    let builder = VersionBuilder { tables: &place.tables, comparator_of: &comparator_of };
+    let builder = place.builder();
     // The addresses of the version's maps: a map that was copied has another address.
     let places = |version: &Version| {
         let keyspace = &version.keyspaces[&KEYSPACE];

@@ -10,7 +10,9 @@ use crate::model::Model;
 use crate::script::{self, value};
 use cleavedb::env::sim::{Call, FaultPlan, Survivors};
 use cleavedb::env::{Env, threads::Threads};
-use cleavedb::{Db, Durability, ErrorKind, Event, EventListener, Options, WriteBatch};
+use cleavedb::{
+    Db, Durability, ErrorKind, Event, EventListener, Options, WriteBatch, WriteOptions,
+};
 use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -497,6 +499,27 @@ fn a_failed_job_is_an_event() {
         db.flush().unwrap();
         assert_eq!(*failed.0.lock().unwrap(), [ErrorKind::DiskFull]);
         db.close().unwrap();
+    });
+}
+
+/// A sync that is due may fail before anything is synced, as what is buffered has no room. It is
+/// tried again, and a program that waits for errors is told.
+#[test]
+fn a_due_sync_without_room_is_an_event() {
+    simulate(SEED, STEPS, |env, simulation| {
+        let failed = Arc::new(FailedJobs::default());
+        let durability = Durability::SyncEvery(Duration::from_millis(100));
+        let options = Options { durability, mapped_appends: false, ..tiny_options() };
+        let builder = Db::builder(DIR).options(options).env(env.clone());
+        let db = builder.event_listener(failed.clone()).open().unwrap();
+        let keyspace = db.default_keyspace();
+        keyspace.put("a", "1").unwrap();
+        let buffered = WriteOptions::new().durability(Durability::Buffered);
+        keyspace.put_with("b", "2", &buffered).unwrap();
+        simulation.fail(FaultPlan::new(Call::Write).on(".seg").error(IoKind::StorageFull));
+        env.threads.sleep(Duration::from_secs(5));
+        assert_eq!(*failed.0.lock().unwrap(), [ErrorKind::DiskFull]);
+        assert!(db.stats().background_error.is_none(), "the next try succeeded");
     });
 }
 

@@ -2,7 +2,8 @@
 
 use super::script::{context, table};
 use crate::base::bounds::Bounds;
-use crate::base::key::{Comparator, KeyOrder, SeqNo};
+use crate::base::counted_order::CountedOrder;
+use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
 use crate::base::range_tombstone::RangeTombstone;
 use crate::compaction::picker::RunningCompactions;
@@ -11,28 +12,11 @@ use crate::compaction::stale::{self, StaleFacts};
 use crate::read::demand::{DemandRange, KnownDemand};
 use crate::version::levels::Levels;
 use crate::version::snapshots::SeenSeqnos;
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
 const TABLES: u64 = 300;
-
-/// Byte order that counts how often it is asked.
-#[derive(Default)]
-struct CountedOrder(AtomicU64);
-
-impl Comparator for CountedOrder {
-    fn name(&self) -> &str {
-        "counted"
-    }
-
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        self.0.fetch_add(1, Relaxed);
-        a.cmp(b)
-    }
-}
 
 /// Returns levels with tables side by side in L2, each with the number of its place, counted from
 /// one, in its keys and as its sequence number. `more` says what else is known of each.
@@ -74,9 +58,9 @@ fn tables_that_a_snapshot_sees_cost_no_look_at_each_range_tombstone() {
             level0_bytes: u64::MAX,
             is_worth: &|_| has_room,
         };
-        order.0.store(0, Relaxed);
+        order.take();
         let pick = stale::pick(KEYSPACE, &levels, &RunningCompactions::default(), &known);
-        (pick.map(|pick| pick.inputs.len() as u64), order.0.swap(0, Relaxed))
+        (pick.map(|pick| pick.inputs.len() as u64), order.take())
     };
     let over_all = || nested(TRIMS, |n| format!("9{n:05}"));
     assert_eq!(compared(over_all(), &[TABLES], true), (None, 0), "the snapshot is older than all");
@@ -112,11 +96,11 @@ fn ranges_of_scans_cost_no_look_at_each_table() {
         segment_bytes: 1,
         flushes: false,
     };
-    order.0.store(0, Relaxed);
+    order.take();
     let pick = scan_order::pick(KEYSPACE, &levels, &RunningCompactions::default(), &facts);
     let OrderPick::Order(pick, 5000) = pick else { panic!("a table of the range is strewn") };
     let ids: Vec<_> = pick.inputs.iter().map(|table| table.meta.id.0).collect();
     assert_eq!(ids, [TABLES / 2]);
-    let count = order.0.load(Relaxed);
+    let count = order.take();
     assert!(count < 50, "{count} comparisons");
 }
